@@ -37,8 +37,8 @@ test: $(READY) ## Every test but interop, in parallel
 interop: $(READY) ## Tests against a real MinIO server, built with Go
 	scripts/with-minio.sh $(BIN)/python -m pytest -m interop $(ARGS)
 
-bench: $(READY) ## Run every benchmark
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+bench: $(READY) ## Run every benchmark and write benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/run.py
 
 docs: $(READY) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 
 import orjson
 
@@ -168,8 +169,8 @@ def _field_to_json(field: StructField) -> dict[str, object]:
 
 
 def _shown(node: object) -> str:
-    text = repr(node)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    # reprlib goes a few levels deep only: JSON may nest further than repr can.
+    return reprlib.repr(node)
 
 
 def _error(path: Path, problem: str, **facts: object) -> SchemaError:

@@ -79,12 +79,23 @@ def open_file(root: str, key: str) -> int:
     folder, _, name = key.rpartition("/")
     opened = open_folder(root, folder)
     try:
-        return os.open(name, _FILE, dir_fd=opened)
-    except OSError as error:
-        refuse_link(error, name, opened)
-        raise
+        return open_in(opened, name)
     finally:
         os.close(opened)
+
+
+def open_in(folder: int, name: str) -> int:
+    """Return a descriptor for reading a file of an open folder, which the caller closes.
+
+    Raises:
+        OSError: the file does not exist or cannot be opened.
+        ValidationError: it is a symbolic link.
+    """
+    try:
+        return os.open(name, _FILE, dir_fd=folder)
+    except OSError as error:
+        refuse_link(error, name, folder)
+        raise
 
 
 def stat_file(folder: int, name: str) -> os.stat_result:

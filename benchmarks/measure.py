@@ -1,0 +1,111 @@
+"""Times two ways of doing the same work in one run, and writes the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the report: our time, the peer's, and the ratio we want."""
+
+    work: str
+    ours_s: float
+    peer: str
+    peer_s: float
+    target: float | None
+    """The highest ratio of ours to the peer's that we accept."""
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.ours_s / self.peer_s
+
+    @property
+    def verdict(self) -> str:
+        if self.target is None:
+            return ""
+        return "met" if self.ratio <= self.target else "missed"
+
+
+def compare(
+    ours: Callable[[], object], peer: Callable[[], object], *, repeat: int = 5
+) -> tuple[float, float]:
+    """Return the median times of both, taken in turns so that noise hits both alike."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repeat):
+        for function, taken in zip((ours, peer), times, strict=True):
+            taken.append(timed(function))
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def timed(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def write_report(sections: Iterable[tuple[str, list[Row]]]) -> None:
+    """Write RESULTS.md for people and results.json for programs."""
+    found = list(sections)
+    facts = _facts()
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`; every ratio was measured in one run, both sides in turns.",
+        "Seconds depend on the machine, ratios much less.",
+        "",
+        *(f"- {name}: {value}" for name, value in facts.items()),
+    ]
+    for title, rows in found:
+        lines += ["", f"## {title}", "", _HEAD, _RULE, *(_line(row) for row in rows)]
+    (HERE / "RESULTS.md").write_text("\n".join(lines) + "\n")
+    data = {
+        "facts": facts,
+        "sections": {
+            title: [asdict(row) | {"ratio": row.ratio, "verdict": row.verdict} for row in rows]
+            for title, rows in found
+        },
+    }
+    (HERE / "results.json").write_text(json.dumps(data, indent=1) + "\n")
+
+
+_HEAD = "| work | polylake | peer | ratio | target | |"
+_RULE = "| --- | --- | --- | --- | --- | --- |"
+
+
+def _line(row: Row) -> str:
+    target = "" if row.target is None else f"≤ {row.target:g}"
+    note = f" ({row.note})" if row.note else ""
+    peer = f"{row.peer}: {_seconds(row.peer_s)}"
+    ours = _seconds(row.ours_s)
+    return f"| {row.work}{note} | {ours} | {peer} | {row.ratio:.2f} | {target} | {row.verdict} |"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f} s" if value >= 0.1 else f"{value * 1000:.2f} ms"
+
+
+def _facts() -> dict[str, str]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = ("polylake", "pyarrow", "polars", "deltalake")
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}",
+        "Python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
