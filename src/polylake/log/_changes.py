@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from polylake.errors import SchemaError, ValidationError
-from polylake.log._features import check_writable, required_features, supports
+from polylake.log._features import FEATURES, check_writable, required_features, supports
 from polylake.log._stats import num_records
 from polylake.schema import (
     MappingMode,
@@ -18,10 +18,11 @@ from polylake.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from polylake.log._actions import Add, AddCdc, DomainMetadata, Metadata, Protocol, Remove, Txn
     from polylake.log._commit_file import Action
+    from polylake.log._snapshot import Snapshot
 
 
 @dataclass(slots=True)
@@ -78,6 +79,27 @@ class Changes:
         for domain in self.domains.values():
             _check_domain(domain, protocol)
 
+    def check_start(self, head: Snapshot | None, again: Collection[str]) -> None:
+        """Refuse changes that contradict the version they start from.
+
+        Raises:
+            ValidationError: a file that is to be removed or (as ``again`` says) added again is
+                not live, a table feature would be lost, or files lack the row ids now asked for.
+        """
+        keys = {remove.key for remove in self.removes}
+        keys.update(add.key for add in self.adds if add.file_path in again)
+        missing = keys if head is None else head.files.missing(keys)
+        if missing:
+            path = min(missing).partition("\0")[0]
+            raise ValidationError(
+                f"{path} cannot be removed or added again: it is not a live file of the table",
+                field="removes",
+                path=path,
+            )
+        if head is not None:
+            _check_features_kept(head.protocol, self.protocol)
+            _check_row_ids(head, self.metadata)
+
 
 def partition_keys(metadata: Metadata, schema: StructType) -> frozenset[str]:
     """Return the names that partition values of this table are stored under.
@@ -131,8 +153,34 @@ def _check_metadata(protocol: Protocol, metadata: Metadata) -> None:
         )
 
 
+def _check_features_kept(before: Protocol, after: Protocol | None) -> None:
+    lost = sorted(n for n in FEATURES if after and supports(before, n) and not supports(after, n))
+    if lost:
+        raise ValidationError(
+            f"the protocol cannot lose {', '.join(lost)}: older versions of the table need it",
+            field="protocol",
+            features=tuple(lost),
+        )
+
+
+def _check_row_ids(head: Snapshot, metadata: Metadata | None) -> None:
+    wanted = metadata is not None and _is_true(metadata.configuration, "delta.enableRowTracking")
+    if not wanted or head.is_set("delta.enableRowTracking"):
+        return
+    # PROTOCOL.md, "Row Tracking": it may be enabled once every file has its ids.
+    if head.files.table(["baseRowId"])["baseRowId"].null_count:
+        raise ValidationError(
+            "row tracking cannot be enabled: the table has files without row ids",
+            field="delta.enableRowTracking",
+        )
+
+
+def _is_true(configuration: Mapping[str, str], name: str) -> bool:
+    return configuration.get(name, "").lower() == "true"
+
+
 def _check_append_only(removes: Iterable[Remove], configuration: Mapping[str, str]) -> None:
-    if configuration.get("delta.appendOnly", "").lower() != "true":
+    if not _is_true(configuration, "delta.appendOnly"):
         return
     for remove in removes:
         if remove.data_change:

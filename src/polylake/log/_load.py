@@ -96,9 +96,8 @@ def newer_commits(storage: Storage, version: int) -> Iterable[bytes] | None:
         found = list(_probe_commits(storage, version + 1))
         checkpointed = hint_version(_try_get(storage, HINT_KEY) or b"")
         is_cut_off = checkpointed is not None and checkpointed > version + len(found)
-        if is_cut_off or not (found or storage.exists(commit_key(version))):
-            return None
-        return found
+        if not is_cut_off and (found or storage.exists(commit_key(version))):
+            return found
     listing = list_log(storage, since=version)
     newer = range(version + 1, (-1 if listing.latest is None else listing.latest) + 1)
     if listing.latest is None or any(number not in listing.commits for number in newer):

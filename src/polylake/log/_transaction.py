@@ -101,6 +101,10 @@ class Transaction:
         """Declare that all files were read that ``may_match`` a filter."""
         self._reads = replace(self._reads, may_match=(*self._reads.may_match, may_match))
 
+    def read_txn(self, app_id: str) -> None:
+        """Declare that how far an application has come was read."""
+        self._reads = replace(self._reads, app_ids=self._reads.app_ids | {app_id})
+
     def isolate(self, level: IsolationLevel) -> None:
         """Choose how much of what was read must still hold; the table's own level otherwise."""
         self._isolation = level
@@ -234,16 +238,7 @@ class Transaction:
         if protocol is None or metadata is None:
             raise ValidationError("a new table needs a protocol and metadata", field="metadata")
         changes.check(protocol, metadata, self._storage.url)
-        keys = {remove.key for remove in changes.removes}
-        keys.update(add.key for add in changes.adds if add.file_path in self._again)
-        missing = keys if head is None else head.files.missing(keys)
-        if missing:
-            path = min(missing).partition("\0")[0]
-            raise ValidationError(
-                f"{path} cannot be removed or added again: it is not a live file of the table",
-                field="removes",
-                path=path,
-            )
+        changes.check_start(head, self._again)
 
     def _catch_up(self, head: Snapshot | None) -> Snapshot | None:
         """Return the latest version, having checked every commit on the way to it."""
