@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.builders import make_add
+from tests.unit.log.small_tables import file
 
 from polylake.errors import ConcurrentTransaction, ValidationError
 from polylake.log import DeltaLog, TableOptions, commit_key, lowest_protocol, write_checkpoint
@@ -28,7 +28,7 @@ def test_row_tracking_cannot_be_enabled_over_files_without_row_ids() -> None:
     log = DeltaLog(MemoryStorage())
     log.create(SCHEMA)
     append = log.begin("WRITE")
-    append.add(make_add("a.parquet"))
+    append.add(file("a.parquet"))
     log.commit(append)
     enable = log.begin("SET TBLPROPERTIES")
     enable.set_protocol(lowest_protocol(["rowTracking", "appendOnly", "invariants"]))
@@ -44,7 +44,7 @@ def test_reading_an_application_makes_its_next_commit_a_conflict() -> None:
     log.create(SCHEMA)
     reader = log.begin("WRITE")
     reader.read_txn("app")
-    reader.add(make_add("a.parquet"))
+    reader.add(file("a.parquet"))
     other = DeltaLog(storage)
     ahead = other.begin("WRITE")
     ahead.set_txn("app", 1)
@@ -62,6 +62,6 @@ def test_table_whose_last_commit_was_cleaned_up_behind_its_checkpoint_takes_comm
     storage.delete([commit_key(0)])
     log = DeltaLog(storage)
     transaction = log.begin("WRITE")
-    transaction.add(make_add("a.parquet"))
+    transaction.add(file("a.parquet"))
     assert log.commit(transaction).version == 1
     assert DeltaLog(storage).snapshot().totals.num_files == 1
