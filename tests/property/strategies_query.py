@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -25,8 +25,10 @@ from polylake.schema import (
     PrimitiveType,
     StructField,
     StructType,
-    walk,
 )
+
+if TYPE_CHECKING:
+    from random import Random
 
 _TEXTS = ["", "a", "ab", "abc", "b", "a\n", "Z", "é", "\U0001f600", "10", "a.c"]
 _FLOATS = [0.0, -0.0, 1.0, 1.5, -2.5, 7.0, 0.1, math.nan, math.inf, -math.inf]
@@ -54,7 +56,7 @@ def _integers(bits: int) -> list[int]:
     return [0, 1, 2, -1, -5, 7, 12, top - 1, -top, *edges]
 
 
-_CELLS: dict[str, list[object]] = {
+CELLS: dict[str, list[object]] = {
     "string": [*_TEXTS],
     "long": [*_integers(64)],
     "integer": [*_integers(32)],
@@ -68,31 +70,36 @@ _CELLS: dict[str, list[object]] = {
     "timestamp": [*_MOMENTS],
     "timestamp_ntz": [moment.replace(tzinfo=None) for moment in _MOMENTS],
 }
-_DECIMALS = {
-    DecimalType(5, 2): ["0.00", "1.00", "1.50", "-2.50", "999.99", "-999.99", "0.10", "7.00"],
-    DecimalType(38, 10): ["0", "1.5", f"{10**28 - 1}.9999999999", "9007199254740993", "0.1"],
-    DecimalType(20, 0): ["0", "1", "-5", "9223372036854775808", "99999999999999999999"],
+DECIMAL_CELLS: dict[DataType, list[object]] = {
+    DecimalType(5, 2): [
+        *map(Decimal, ("0.00", "1.00", "1.50", "-2.50", "999.99", "-999.99", "7.00"))
+    ],
+    DecimalType(38, 10): [
+        *map(Decimal, ("0", "1.5", "-7.25", "9007199254740993", "0.1", "9" * 28))
+    ],
+    DecimalType(20, 0): [*map(Decimal, ("0", "1", "-5", "9223372036854775808", "9" * 20))],
 }
 
-scalar_types = _one_of([*map(PrimitiveType, _CELLS), *_DECIMALS])
+scalar_types = _one_of([*map(PrimitiveType, CELLS), *DECIMAL_CELLS])
 
-literals_without_coercion = _one_of(
-    [
-        *(value for values in _CELLS.values() for value in values),
-        *(Decimal(text) for texts in _DECIMALS.values() for text in texts),
-        *(2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 10**40, 10**400, 2**53 + 0.0, 0.5),
-        *(
-            Decimal("1E+400"),
-            Decimal("0.1"),
-            Decimal("NaN"),
-            Decimal("-Infinity"),
-            Decimal("1.005"),
-        ),
-        datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
-        datetime(2026, 1, 1, 12),
-        None,
-    ]
-)
+LITERALS: list[Any] = [
+    *(value for values in CELLS.values() for value in values),
+    *(value for values in DECIMAL_CELLS.values() for value in values),
+    *(2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 10**40, 10**400, 2**53 + 0.0, 0.5),
+    *(
+        Decimal("1E+400"),
+        Decimal("0.1"),
+        Decimal("NaN"),
+        Decimal("-Infinity"),
+        Decimal("1.005"),
+    ),
+    datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
+    datetime(2026, 1, 1, 12, tzinfo=UTC).replace(tzinfo=None),
+    None,
+]
+"""What a user may type that means the same without a schema."""
+
+literals_without_coercion = _one_of(LITERALS)
 containers = st.lists(literals_without_coercion, max_size=2) | st.dictionaries(
     _one_of("xy"), literals_without_coercion, max_size=2
 )
@@ -110,28 +117,31 @@ coerced_literals = _one_of(
 )
 
 
-def cells(kind: DataType) -> st.SearchStrategy[object]:
-    """Values that a column holds; null now and then."""
+def cell(rng: Random, kind: DataType) -> object:
+    """Return a value that a column holds; null now and then."""
+    if rng.random() < 0.2:
+        return None
     match kind:
-        case DecimalType(_, scale):
-            digits = [Decimal(text) for text in _DECIMALS[kind]]
-            values = _one_of(
-                [
-                    number.quantize(Decimal(1).scaleb(-scale)) if number.adjusted() < 20 else number
-                    for number in digits
-                ]
-            )
-        case PrimitiveType(name):
-            values = _one_of(_CELLS[name])
         case ArrayType(element):
-            values = st.lists(cells(element), max_size=3)
+            return [cell(rng, element) for _ in range(rng.randrange(4))]
         case MapType(_, value):
-            values = st.dictionaries(_one_of("xy"), cells(value), max_size=2).map(
-                lambda entries: list(entries.items())
-            )
+            return [(name, cell(rng, value)) for name in "xy" if rng.random() < 0.7]
         case StructType(fields):
-            values = st.fixed_dictionaries({field.name: cells(field.type) for field in fields})
-    return st.one_of(values, values, values, st.none())
+            return {field.name: cell(rng, field.type) for field in fields}
+        case _:
+            return rng.choice(pool_of(kind))
+
+
+def rows_of(rng: Random, schema: StructType, count: int) -> list[dict[str, object]]:
+    """Return rows of a table."""
+    return [{field.name: cell(rng, field.type) for field in schema} for _ in range(count)]
+
+
+def pool_of(kind: DataType) -> list[object]:
+    """Return the values that a column of single values may hold."""
+    if isinstance(kind, DecimalType):
+        return DECIMAL_CELLS[kind]
+    return CELLS.get(str(kind), [None])
 
 
 def _structs(types: st.SearchStrategy[DataType]) -> st.SearchStrategy[StructType]:
@@ -142,6 +152,7 @@ def _structs(types: st.SearchStrategy[DataType]) -> st.SearchStrategy[StructType
     )
 
 
+struct_of_scalars = _structs(scalar_types)
 plain_columns = st.one_of(
     scalar_types,
     scalar_types.map(ArrayType),
@@ -167,21 +178,6 @@ def table_schemas(columns: st.SearchStrategy[DataType]) -> st.SearchStrategy[Str
     )
 
 
-def rows_of(schema: StructType) -> st.SearchStrategy[list[dict[str, object]]]:
-    """Rows of a table."""
-    row = st.fixed_dictionaries(
-        {
-            field.name: st.none() if field.type == PrimitiveType("void") else cells(field.type)
-            for field in schema
-        }
-    )
-    return st.lists(row, max_size=6)
-
-
-paths = _one_of(
-    ["a", "a", "a", "b", "b", "c", "d", "nowhere", "a.x", "a.x", "a.y", "b.x", "c.x.x", "a.nowhere"]
-)
-index_paths = _one_of(["a.0", "a.1", "b.0", "a.0.x", "a.x.0", "a.0.0", "a.01"])
 common_patterns = _one_of(
     ["a", "^a", "b$", "^$", "a.c", r"a\.c", "^(a|b)+$", "[a-z]", "^.{2}$", "é", "^ab?", "^[^a]", ""]
 ).map(re.compile)
@@ -192,99 +188,121 @@ odd_patterns = _one_of(
 
 @dataclass(frozen=True)
 class Words:
-    """What a filter is made of."""
+    """What a filter is made of, besides what the columns themselves hold."""
 
-    values: st.SearchStrategy[object]
+    literals: st.SearchStrategy[object]
     patterns: st.SearchStrategy[re.Pattern[str]]
-    paths: st.SearchStrategy[str] = paths
+    odd_paths: tuple[str, ...]
 
 
-Draw: TypeAlias = Callable[[st.SearchStrategy[object]], Any]
+PLAIN = Words(literals_without_coercion, common_patterns, ("nowhere", "a.nowhere", "b.x.x"))
+"""Filters that Polars can answer alone on columns it can look into."""
+ANY = Words(
+    literals_without_coercion | containers,
+    common_patterns | odd_patterns,
+    (*PLAIN.odd_paths, "a.0", "b.1", "a.0.x", "a.x.0", "a.0.0", "a.01"),
+)
+"""Filters of every form, with literals that mean the same without a schema."""
+COERCED = Words(ANY.literals | coerced_literals, ANY.patterns, ANY.odd_paths)
+"""Filters with text and UUIDs that columns may read as something else."""
+
+Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
 
 
-def plain_filter(draw: Draw, schema: StructType) -> dict[str, object]:
-    """Draw a filter that Polars can answer alone on columns it can look into."""
-    return _filter(draw, Words(scalars_in(schema) | literals_without_coercion, common_patterns), 2)
-
-
-def any_filter(draw: Draw, schema: StructType) -> dict[str, object]:
-    """Draw a filter of any form, with literals that mean the same without a schema."""
-    patterns = common_patterns | odd_patterns
-    return _filter(draw, Words(scalars_in(schema) | any_literal, patterns, paths | index_paths), 2)
-
-
-def coerced_filter(draw: Draw, schema: StructType) -> dict[str, object]:
-    """Draw a filter with text and UUIDs that columns may read as something else."""
-    values = scalars_in(schema) | any_literal | coerced_literals
-    return _filter(draw, Words(values, common_patterns, paths | index_paths), 2)
-
-
-def scalars_in(schema: StructType) -> st.SearchStrategy[object]:
-    """Values that the columns of a schema hold, wherever they are nested."""
-    kinds = {node.type for node in walk(schema) if is_scalar_type(node.type)}
-    return st.one_of(*(cells(kind) for kind in sorted(kinds, key=str))) if kinds else st.none()
-
-
-def is_scalar_type(kind: DataType) -> bool:
-    return isinstance(kind, DecimalType) or (
-        isinstance(kind, PrimitiveType) and kind.name in _CELLS
-    )
-
-
-def _filter(draw: Draw, words: Words, depth: int) -> dict[str, object]:
+def draw_filter(draw: Draw, schema: StructType, words: Words, depth: int = 2) -> dict[str, Any]:
+    """Draw a filter on the columns of a schema, mostly with literals that they might hold."""
     name = draw(_one_of(["fields"] * 4 + ["$and", "$or", "$nor"])) if depth else "fields"
     size = draw(st.integers(1, 2))
-    if name == "fields":
-        return {draw(words.paths): _condition(draw, words) for _ in range(size)}
-    return {name: [_filter(draw, words, depth - 1) for _ in range(size)]}
+    if name != "fields":
+        return {name: [draw_filter(draw, schema, words, depth - 1) for _ in range(size)]}
+    known = [*paths_in(schema)] * 3 + [(path, schema) for path in words.odd_paths]
+    chosen = [draw(_one_of(known)) for _ in range(size)]
+    return {path: _condition(draw, words, kind) for path, kind in chosen}
 
 
-def _condition(draw: Draw, words: Words) -> object:
-    match draw(
-        _one_of(["value", "pattern", "operators", "operators", "operators", "element", "not"])
-    ):
+def paths_in(kind: DataType, prefix: str = "") -> Iterator[tuple[str, DataType]]:
+    """Yield the dotted paths into a type, with the types they lead to."""
+    match kind:
+        case StructType(fields):
+            for field in fields:
+                path = f"{prefix}.{field.name}" if prefix else field.name
+                yield path, field.type
+                yield from paths_in(field.type, path)
+        case ArrayType(StructType() as element):
+            yield from paths_in(element, prefix)
+        case MapType(value=value):
+            yield from ((f"{prefix}.{name}", value) for name in "xy")
+
+
+def _condition(draw: Draw, words: Words, kind: DataType) -> object:
+    forms = ["value", "operators", "operators", "operators", "not"]
+    if isinstance(kind, ArrayType):
+        forms += ["element"] * 3
+    match draw(_one_of(forms)):
         case "value":
-            return draw(words.values)
-        case "pattern":
-            return draw(words.patterns)
+            return draw(_literals(words, kind))
         case "operators":
-            return _operators(draw, words)
+            return _operators(draw, words, kind)
         case "element":
-            return _element_match(draw, words)
+            return _element_match(draw, words, kind)
         case _:
-            inner = draw(_one_of([_operators, _element_match]))
-            return {"$not": inner(draw, words)}
+            return {"$not": draw(_one_of([_operators, _element_match]))(draw, words, kind)}
 
 
-def _element_match(draw: Draw, words: Words) -> dict[str, object]:
-    if draw(st.booleans()):
-        return {"$elemMatch": _operators(draw, words)}
-    return {"$elemMatch": {draw(_one_of("xy0")): _operators(draw, words)}}
+def _element_match(draw: Draw, words: Words, kind: DataType) -> dict[str, object]:
+    inner = kind.element if isinstance(kind, ArrayType) else kind
+    if isinstance(inner, StructType) and draw(st.integers(0, 3)):
+        return {"$elemMatch": draw_filter(draw, inner, words, 1)}
+    if draw(st.integers(0, 5)):
+        return {"$elemMatch": _operators(draw, words, inner)}
+    return {"$elemMatch": {draw(_one_of("x0")): _operators(draw, words, inner)}}
 
 
-def _operators(draw: Draw, words: Words) -> dict[str, object]:
-    numbers = _one_of([-4, -2, -1, 1, 2, 3, 2**62, -(2**63)])
-    types = _one_of(
-        ["null", "number", "string", "object", "array", "int", "long", 1, "date", 5, 8, 19]
-    )
-    match draw(
-        _one_of(["compare"] * 5 + ["among", "among", "exists", "type", "regex", "mod", "size"])
-    ):
+def _literals(words: Words, kind: DataType) -> st.SearchStrategy[Any]:
+    while isinstance(kind, ArrayType):
+        kind = kind.element
+    pool = pool_of(kind)
+    return st.integers(0, 4).flatmap(lambda chance: _one_of(pool) if chance else words.literals)
+
+
+def _operators(draw: Draw, words: Words, kind: DataType) -> dict[str, Any]:
+    forms = ["compare"] * 6 + ["among", "among", "exists", "type", "mod", "size"]
+    forms += ["regex"] * (4 if "string" in str(kind) else 1)
+    values = _literals(words, kind)
+    match draw(_one_of(forms)):
         case "compare":
-            names = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]
-            return {
-                draw(_one_of(names)): draw(words.values) for _ in range(draw(st.integers(1, 2)))
-            }
+            names = _one_of(["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"])
+            return {draw(names): draw(values) for _ in range(draw(st.integers(1, 2)))}
         case "among":
-            several = st.lists(words.values | words.patterns, max_size=4)
+            several = st.lists(st.one_of(values, values, words.patterns), max_size=4)
             return {draw(_one_of(["$in", "$nin", "$all"])): draw(several)}
         case "exists":
             return {"$exists": draw(st.booleans())}
         case "type":
-            return {"$type": draw(st.lists(types, min_size=1, max_size=2))}
+            names = [
+                "null",
+                "number",
+                "string",
+                "object",
+                "array",
+                "int",
+                "long",
+                1,
+                "date",
+                5,
+                8,
+                19,
+            ]
+            return {"$type": draw(st.lists(_one_of(names), min_size=1, max_size=2))}
         case "regex":
             return {"$regex": draw(words.patterns)}
         case "mod":
-            return {"$mod": [draw(numbers), draw(numbers | st.just(0))]}
+            divisor = draw(_one_of([-4, -2, -1, 1, 2, 3, 2**62, 2**63 - 1]))
+            return {"$mod": [divisor, draw(_one_of([-2, -1, 0, 1, 2, 2**62 - 1]))]}
         case _:
             return {"$size": draw(st.integers(0, 3))}
+
+
+def is_scalar_type(kind: DataType) -> bool:
+    """Say whether a column holds single values."""
+    return isinstance(kind, DecimalType) or str(kind) in CELLS

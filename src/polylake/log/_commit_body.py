@@ -39,6 +39,7 @@ class CommitFacts:
     isolation: IsolationLevel
     is_blind_append: bool
     now_ms: int
+    user_metadata: str | None = None
 
 
 def build_commit(
@@ -84,6 +85,7 @@ def _info(facts: CommitFacts, head: Snapshot | None) -> JsonObject:
         "isBlindAppend": facts.is_blind_append,
         "engineInfo": facts.engine_info,
         "txnId": facts.txn_id,
+        **without_nulls({"userMetadata": facts.user_metadata}),
     }
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from polylake.errors import TableExists, TableNotFound
+from polylake.errors import TableNotFound
 from polylake.log._actions import Metadata
 from polylake.log._features import lowest_protocol, required_features
 from polylake.log._load import load_snapshot, refresh_snapshot
 from polylake.log._settings import CommitSettings
+from polylake.log._snapshot import table_exists
 from polylake.log._transaction import Transaction
 from polylake.schema import (
     MappingMode,
@@ -64,9 +65,7 @@ class DeltaLog:
         """
         options = options or TableOptions()
         if self.exists():
-            raise TableExists(
-                f"there is a Delta table at {self.storage.url} already", table=self.storage.url
-            )
+            raise table_exists(self.storage.url)
         properties = dict(options.configuration)
         if MappingMode.from_configuration(properties) is not MappingMode.NONE:
             schema, highest = assign_mapping(schema, 0, _new_physical_name)

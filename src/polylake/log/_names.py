@@ -161,15 +161,16 @@ def encode_absolute(url: str) -> str:
 
 
 def decode_path(encoded: str) -> str:
-    """Read a path from the log.
+    """Read a path from the log; ``file:/x`` and ``file:///x`` are the same file as ``/x``.
 
     Raises:
         ValidationError: the path holds percent-encoded bytes that are not UTF-8.
     """
-    if "%" not in encoded:
-        return encoded
+    plain = "/" + encoded[5:].lstrip("/") if encoded.startswith("file:") else encoded
+    if "%" not in plain:
+        return plain
     try:
-        return unquote(encoded, errors="strict")
+        return unquote(plain, errors="strict")
     except UnicodeDecodeError as error:
         raise ValidationError(
             f"the path {encoded!r} does not decode to UTF-8", field="path", value=encoded

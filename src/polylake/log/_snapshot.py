@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from polylake.errors import InvalidTableState, SchemaError, UnsupportedFeature
+from polylake.errors import InvalidTableState, SchemaError, TableExists, UnsupportedFeature
 from polylake.log._features import check_readable, supports
 from polylake.log._replay import Replay
 from polylake.schema import MappingMode, StructType, check_type_changes, parse_schema
@@ -150,6 +150,11 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"Snapshot({self.table!r}, version={self.version})"
+
+
+def table_exists(table: str) -> TableExists:
+    """Return the error for a table that was to be created and is there."""
+    return TableExists(f"there is a Delta table at {table} already", table=table)
 
 
 def _incomplete(table: str, version: Version, action: str) -> InvalidTableState:

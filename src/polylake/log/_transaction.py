@@ -12,7 +12,6 @@ from polylake.errors import (
     ConcurrentTransaction,
     InvalidTableState,
     StorageError,
-    TableExists,
     ValidationError,
 )
 from polylake.log._actions import Add, AddCdc, DomainMetadata, Metadata, Protocol, Remove, Txn
@@ -33,7 +32,7 @@ from polylake.log._load import newer_commits
 from polylake.log._names import Version, checksum_key, commit_key
 from polylake.log._replay import Replay
 from polylake.log._settings import CommitSettings
-from polylake.log._snapshot import Snapshot, Totals
+from polylake.log._snapshot import Snapshot, Totals, table_exists
 from polylake.retry import full_jitter_delays
 
 if TYPE_CHECKING:
@@ -82,6 +81,8 @@ class Transaction:
         self._changes = Changes()
         self._isolation: IsolationLevel | None = None
         self._again: set[str] = set()
+        self._user_metadata: str | None = None
+        self._alone = False
         self._done = False
 
     @property
@@ -105,9 +106,17 @@ class Transaction:
         """Declare that how far an application has come was read."""
         self._reads = replace(self._reads, app_ids=self._reads.app_ids | {app_id})
 
+    def annotate(self, text: str) -> None:
+        """Let the commit carry a text of the user's, for the table's history."""
+        self._user_metadata = text
+
     def isolate(self, level: IsolationLevel) -> None:
         """Choose how much of what was read must still hold; the table's own level otherwise."""
         self._isolation = level
+
+    def expect_no_other(self) -> None:
+        """Refuse to commit unless the version after the one it started from is still free."""
+        self._alone = True
 
     def add(self, *adds: Add) -> None:
         """Add files. Their paths are new to the table, or are removed in this transaction."""
@@ -214,13 +223,14 @@ class Transaction:
                 isolation=self._level(),
                 is_blind_append=self._is_blind_append(),
                 now_ms=settings.clock_ms(),
+                user_metadata=self._user_metadata,
             )
             body = build_commit(self._storage, self._changes, head, facts)
             commit = PendingCommit(version, txn_id, body)
             if isinstance(publish(self._storage, commit, settings), Committed):
                 return self._finish(head, commit, attempt)
             if head is None:
-                raise self._exists()
+                raise table_exists(self._storage.url)
             delay = next(delays, None)
             if delay is None:
                 break
@@ -272,6 +282,8 @@ class Transaction:
             version=version,
             checkpoint_version=head.checkpoint_version,
         )
+        if self._alone and conflict is None:
+            conflict = version, Conflict(ConcurrencyError, "it expected to be the next one")
         if conflict is not None and not self._is_applied(latest):
             raise self._refused(head, *conflict)
         return latest
@@ -380,9 +392,4 @@ class Transaction:
             expected_version=head.version + 1,
             actual_version=version,
             operation=self._operation,
-        )
-
-    def _exists(self) -> TableExists:
-        return TableExists(
-            f"there is a Delta table at {self._storage.url} already", table=self._storage.url
         )

@@ -1,0 +1,69 @@
+"""The engine that works on this machine, with Polars and pyarrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
+from polylake.engine.local._documents import keep_matching
+from polylake.engine.local._read import read
+from polylake.engine.local._write import write
+from polylake.log import rows_from_arrow
+from polylake.query import filter_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import polars as pl
+    import pyarrow as pa
+    from pyroaring import BitMap64
+
+    from polylake.engine._contract import Layout, TableShape, WrittenFile
+    from polylake.log import Add
+    from polylake.query import Filter
+    from polylake.storage import Storage
+
+
+class LocalEngine:
+    """Reads and writes data files on this machine. Holds nothing; safe under threads."""
+
+    def read(  # noqa: PLR0913 - a plan's parts, three of them optional
+        self,
+        storage: Storage,
+        shape: TableShape,
+        files: Sequence[Add],
+        *,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,  # noqa: A002 - what everyone calls it
+        positions: bool = False,
+    ) -> pl.LazyFrame:
+        """Return the live rows of files as a lazy frame; see ``Engine.read``."""
+        return read(storage, shape, files, columns=columns, filter=filter, positions=positions)
+
+    def write(
+        self,
+        storage: Storage,
+        shape: TableShape,
+        rows: Iterable[pa.RecordBatch],
+        layout: Layout,
+    ) -> list[WrittenFile]:
+        """Write rows as new files; see ``Engine.write``."""
+        return write(storage, shape, rows, layout)
+
+    def locate(
+        self,
+        storage: Storage,
+        shape: TableShape,
+        files: Sequence[Add],
+        filter: Filter,  # noqa: A002 - what everyone calls it
+    ) -> dict[str, BitMap64]:
+        """Return the positions of the rows that match; see ``Engine.locate``."""
+        named = {path[0] for path in filter_paths(filter)}
+        columns = [column.name for column in shape.schema if column.name in named]
+        frame = self.read(storage, shape, files, columns=columns, filter=filter, positions=True)
+        kept = keep_matching(frame, filter, shape.schema).select(FILE_COLUMN, ROW_COLUMN)
+        groups = kept.collect().partition_by(FILE_COLUMN, as_dict=True, include_key=False)
+        return {
+            str(path): rows_from_arrow(rows[ROW_COLUMN].to_arrow())
+            for (path,), rows in groups.items()
+        }

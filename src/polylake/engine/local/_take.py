@@ -1,0 +1,76 @@
+"""Rows of a file by their positions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from polylake.engine.local._columns import Columns
+from polylake.engine.local._conform import conform, find_column
+from polylake.engine.local._data_files import open_files
+from polylake.errors import ValidationError
+from polylake.schema import parse_partition_value, to_arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from polylake.engine._contract import TableShape
+    from polylake.log import Add
+    from polylake.storage import Storage
+
+
+def take_rows(
+    storage: Storage,
+    shape: TableShape,
+    add: Add,
+    positions: Sequence[int],
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Return rows of one file in the order of ``positions``; deleted ones too.
+
+    Only the row groups that hold them are read, and only the columns asked for.
+
+    Raises:
+        FileNotFound: the file is missing.
+        ValidationError: a position lies outside the file.
+        SchemaError: there is no such column, or the file does not fit the table.
+    """
+    chosen = Columns.of(shape, columns)
+    (file,) = open_files(storage, [add])
+    ends = list(accumulate(file.row_groups))
+    for position in positions:
+        if not 0 <= position < file.num_rows:
+            raise ValidationError(
+                f"{file.path} has {file.num_rows} rows, none at {position}", field="positions"
+            )
+    groups = sorted({bisect_right(ends, position) for position in positions})
+    starts = {group: ends[group] - file.row_groups[group] for group in groups}
+    sizes = [file.row_groups[group] for group in groups]
+    offsets = dict(zip(groups, accumulate(sizes[:-1], initial=0), strict=True))
+    with file.open() as parquet:
+        stored = parquet.schema_arrow
+        places = (find_column(field, stored, chosen.mode) for field in chosen.data)
+        names = [stored[at].name for at in places if at is not None]
+        table = parquet.read_row_groups(groups, columns=names)
+        if not names:
+            table = pa.table({"": pa.nulls(sum(sizes))})
+    rows = conform(table, chosen.data, chosen.mode)
+    picked = []
+    for position in positions:
+        group = bisect_right(ends, position)
+        picked.append(offsets[group] + position - starts[group])
+    rows = rows.take(pa.array(picked, pa.int64())) if rows.num_columns else rows
+    return _with_partitions(rows, chosen, add, len(positions))
+
+
+def _with_partitions(rows: pa.Table, chosen: Columns, add: Add, count: int) -> pa.Table:
+    data = dict(zip(rows.column_names, rows.columns, strict=True))
+    for column in chosen.partitions:
+        text = add.partition_values.get(chosen.physical_name(column))
+        value = parse_partition_value(text, column.type, column=column.name)
+        kind = to_arrow_type(column.type)
+        data[column.name] = pa.chunked_array([pa.repeat(pa.scalar(value, kind), count)])
+    return pa.table({name: data[name] for name in chosen.schema.names})
