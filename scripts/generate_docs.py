@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Write into README.md and docs/ what the code says itself: tables of options, features, errors.
+
+A generated part stands between ``<!-- generated: name -->`` and ``<!-- end -->``.
+"""
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from polylake import errors, retry
+from polylake.log import FEATURES
+from polylake.storage import StorageOptions
+
+_PART = re.compile(r"(?<=<!-- generated: )(?P<name>[a-z-]+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
+_KINDS = {"s3": "S3", "r2": "R2", "gs": "GCS", "az": "Azure"}
+
+
+def main() -> None:
+    """Rewrite the pages that are out of date, and name them."""
+    root = Path(__file__).parents[1]
+    for page in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
+        text = page.read_text()
+        fresh = regenerate(text)
+        if fresh != text:
+            page.write_text(fresh)
+            sys.stdout.write(f"{page.relative_to(root)}\n")
+
+
+def regenerate(text: str) -> str:
+    """Return a page with its generated parts as they should be."""
+
+    def fill(found: re.Match[str]) -> str:
+        name = found["name"]
+        # Markdown wants a table to stand alone.
+        return f"{name} -->\n\n{PARTS[name]()}\n\n"
+
+    return _PART.sub(fill, text)
+
+
+def storage_options() -> str:
+    """Return the table of what ``open_storage`` takes."""
+    meanings = _field_docs(StorageOptions)
+    rows = []
+    for option in fields(StorageOptions):
+        schemes = [_KINDS[scheme] for scheme in option.metadata["schemes"]]
+        kinds = "all" if len(schemes) == len(_KINDS) else ", ".join(schemes)
+        secret = " (secret)" if option.metadata["secret"] else ""
+        meaning = _markdown(meanings.get(option.name) or _PLAIN[option.name])
+        rows.append((f"`{option.name}`", kinds, meaning + secret))
+    return _table(("option", "for", "meaning"), rows)
+
+
+def retry_policy() -> str:
+    """Return the table of the fields of ``RetryPolicy`` and their defaults."""
+    rows = []
+    for field in fields(retry.RetryPolicy):
+        default = field.default
+        shown = default.__name__ if callable(default) else f"{default:g}"
+        rows.append((f"`{field.name}`", f"`{shown}`", _RETRY_MEANINGS[field.name]))
+    return _table(("field", "default", "meaning"), rows)
+
+
+def features() -> str:
+    """Return the support matrix."""
+    rows = []
+    for feature in FEATURES.values():
+        kind = "reader and writer" if feature.for_readers else "writer"
+        versions = f"{feature.reader_version}, {feature.writer_version}"
+        named = feature.writer_version == 7
+        rows.append(
+            (
+                f"`{feature.name}`",
+                kind,
+                "by name only" if named else versions,
+                "yes" if feature.readable else "**no**",
+                "yes" if feature.writable else "**no**",
+                ", ".join(f"`{name}`" for name in feature.needs),
+            )
+        )
+    header = ("feature", "kind", "carried by reader, writer version", "read", "write", "needs")
+    return _table(header, rows)
+
+
+def error_tree() -> str:
+    """Return the tree that the docstring of ``polylake.errors`` draws."""
+    _, _, tree = inspect.cleandoc(errors.__doc__ or "").partition("    PolylakeError")
+    return "```\n" + inspect.cleandoc(f"    PolylakeError{tree}") + "\n```"
+
+
+def error_codes() -> str:
+    """Return the table of codes."""
+    rows = []
+    for kind in _errors_under(errors.PolylakeError):
+        bases = {base.__name__ for base in kind.__bases__ if base.__module__ == "builtins"}
+        also = "".join(f"; also a `{name}`" for name in sorted(bases - {"Exception"}))
+        retryable = "yes" if kind.retryable else "no"
+        meaning = _markdown(kind.__doc__ or "") + also
+        rows.append((f"`{kind.code}`", f"`{kind.__name__}`", retryable, meaning))
+    return _table(("code", "error", "retryable", "meaning"), rows)
+
+
+PARTS = {
+    "error-codes": error_codes,
+    "error-tree": error_tree,
+    "features": features,
+    "retry-policy": retry_policy,
+    "storage-options": storage_options,
+}
+
+_PLAIN = {
+    "access_key_id": "The access key, with `secret_access_key`",
+    "secret_access_key": "Its secret",
+    "session_token": "The token of temporary keys",
+    "account_key": "The storage account's key",
+    "sas_token": "A shared access signature",
+    "bearer_token": "An OAuth token",
+}
+_RETRY_MEANINGS = {
+    "max_retries": "attempts after the first",
+    "base_delay_s": "the first wait",
+    "max_delay_s": "no wait is longer",
+    "multiplier": "how much longer each next wait is",
+    "jitter": "each wait is moved by up to this fraction of itself; 0 keeps it exact",
+    "is_retryable": "which errors are tried again",
+}
+
+
+def _errors_under(kind: type[errors.PolylakeError]) -> list[type[errors.PolylakeError]]:
+    """Return an error and all below it, in the order in which the module has them."""
+    below = [kind]
+    for child in kind.__subclasses__():
+        if child.__module__ == errors.__name__:
+            below += _errors_under(child)
+    return below
+
+
+def _field_docs(kind: type) -> dict[str, str]:
+    """Return the texts that stand below the fields of a class."""
+    body = ast.parse(inspect.getsource(kind)).body[0]
+    found: dict[str, str] = {}
+    name = ""
+    for statement in body.body if isinstance(body, ast.ClassDef) else []:
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                pass
+            case ast.Expr(value=ast.Constant(value=str(text))) if name:
+                found[name] = " ".join(text.split())
+                name = ""
+            case _:
+                name = ""
+    return found
+
+
+def _markdown(text: str) -> str:
+    return " ".join(text.split()).replace("``", "`").removesuffix(".")
+
+
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |".replace("  |", " |") for cells in lines)
+
+
+if __name__ == "__main__":
+    main()
