@@ -12,6 +12,7 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from polylake._version import __version__
+from polylake.errors import ValidationError
 from polylake.storage._credentials import Redactor, client_provider
 from polylake.storage._object_errors import translate
 from polylake.storage._object_writer import PART_BYTES, PARTS_IN_FLIGHT, ObjectWriter
@@ -70,16 +71,27 @@ class Connection:
 
 
 def connect(target: Target, options: StorageOptions) -> Connection:
-    """Prepare the clients of a bucket; nothing is sent yet."""
+    """Prepare the clients of a bucket; nothing is sent yet.
+
+    Raises:
+        ValidationError: the client cannot use an option, such as a file of keys that is not there.
+    """
     redactor = Redactor(options.secrets())
     build = _builder(target, options, redactor)
     retries = 5 if options.max_retries is None else options.max_retries
     parallelism = options.max_connections or 16
+    try:
+        store = build({"max_retries": retries, "backoff": {"max_backoff": timedelta(seconds=5)}})
+        once = build({"max_retries": 0})
+    except (BaseError, OSError, ValueError) as error:
+        reason = redactor(str(error).partition("\n")[0])
+        # Not chained, for the same reason as in ``Connection.call``.
+        raise ValidationError(f"{target.url} cannot be opened: {reason}", field="options") from None
     return Connection(
         target=target,
         redactor=redactor,
-        store=build({"max_retries": retries, "backoff": {"max_backoff": timedelta(seconds=5)}}),
-        once=build({"max_retries": 0}),
+        store=store,
+        once=once,
         pool=ThreadPoolExecutor(parallelism, thread_name_prefix="polylake-storage"),
         parallelism=parallelism,
     )

@@ -36,7 +36,7 @@ class Target:
 
     @property
     def url(self) -> str:
-        """The bucket's address, which ``open_storage`` takes again."""
+        """The bucket's address, free of secrets."""
         match self.scheme:
             case Scheme.R2:
                 return f"r2://{self.account}/{self.bucket}"

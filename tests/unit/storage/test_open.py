@@ -170,3 +170,8 @@ def test_importing_the_package_loads_no_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_file_of_keys_that_is_not_there_is_refused_by_a_typed_error() -> None:
+    with pytest.raises(ValidationError, match=r"gs://bucket cannot be opened"):
+        open_storage("gs://bucket/lake", service_account_path="none.json")
