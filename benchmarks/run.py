@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import log
+import table
 from measure import write_report
 
 
 def main() -> None:
     sections = []
-    for module in (log,):
+    for module in (log, table):
         print(f"{module.TITLE} ...", flush=True)
         rows = module.run()
         sections.append((module.TITLE, rows))

@@ -13,6 +13,7 @@ from polylake.query._match import leaf_test
 from polylake.query._update import (
     AddToSet,
     Change,
+    Edit,
     Inc,
     Max,
     Min,
@@ -30,7 +31,7 @@ from polylake.query._values import BRACKETS, MISSING, Bracket, compare_key
 if TYPE_CHECKING:
     from polylake.schema import Path
 
-Edit: TypeAlias = Callable[[Any], Any]
+Editor: TypeAlias = Callable[[Any], Any]
 """From the value that is there, or ``MISSING``, to the one that shall be."""
 
 _EXACT = Context(prec=76)  # a product of two decimals of 38 digits
@@ -49,11 +50,11 @@ def _apply(document: dict[str, Any], change: Change) -> dict[str, Any]:
     if isinstance(change, Rename):
         return _rename(document, change)
     creates = not isinstance(change, (Unset, Pull, PullWhere))
-    changed = _edit(document, change.path, _edit_of(change), change.path, creates=creates)
+    changed = _edit(document, change.path, _editor(change), change.path, creates=creates)
     return dict(changed)
 
 
-def _edit_of(change: Change) -> Edit:
+def _editor(change: Edit) -> Editor:
     match change:
         case Set(_, value):
             return lambda _: value
@@ -71,13 +72,11 @@ def _edit_of(change: Change) -> Edit:
             return lambda old: _add_to_set(change, old)
         case Pull() | PullWhere():
             return lambda old: _pull(change, old)
-        case Rename():
-            raise AssertionError("a rename is two edits")
         case _:
             assert_never(change)
 
 
-def _edit(container: object, steps: Path, edit: Edit, path: Path, *, creates: bool) -> Any:  # noqa: ANN401 - a dict or a list
+def _edit(container: object, steps: Path, edit: Editor, path: Path, *, creates: bool) -> Any:  # noqa: ANN401 - a dict or a list
     """Return a copy of a container with the value at ``steps`` edited."""
     name, rest = steps[0], steps[1:]
     if isinstance(container, list):
@@ -99,7 +98,7 @@ def _edit(container: object, steps: Path, edit: Edit, path: Path, *, creates: bo
 
 
 def _edit_in_list(
-    array: list[Any], steps: Path, edit: Edit, path: Path, *, creates: bool
+    array: list[Any], steps: Path, edit: Editor, path: Path, *, creates: bool
 ) -> list[Any]:
     name, rest = steps[0], steps[1:]
     if not (name.isascii() and name.isdigit()):

@@ -6,18 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from polylake.query._filter import (
+    NOTHING,
     Compare,
     ElemMatch,
     ElemMatchValue,
     Filter,
     In,
     Leaf,
+    Regex,
     filter_paths,
     map_leaves,
 )
 from polylake.query._literals import coerce, fit_compare, fit_in, is_scalar
 from polylake.query._parse import parse_filter
-from polylake.schema import VARIANT, ArrayType, DataType, MapType, Path, StructType
+from polylake.schema import STRING, VARIANT, ArrayType, DataType, MapType, Path, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +90,8 @@ def _bind_leaf(leaf: Leaf, schema: DataType) -> Filter:
         case In(values=values):
             among = replace(leaf, values=tuple(coerce(v, _nested(kind, v)) for v in values))
             return fit_in(among, kind) if is_scalar(kind) else among
+        case Regex() if is_scalar(kind) and kind != STRING:
+            return NOTHING
         case ElemMatch() | ElemMatchValue():
             return replace(leaf, filter=_bind(leaf.filter, kind))
         case _:

@@ -34,15 +34,14 @@ class Operator:
 
 def unknown_operator(name: str, use: Use, where: str) -> ValidationError:
     """Return the error for a name that is no operator in this place, with the closest that is."""
-    known = [operator.name for operator in OPERATORS.values() if operator.use is use]
-    elsewhere = OPERATORS.get(name)
-    close = get_close_matches(name.lower(), {k.lower(): k for k in known}, n=1)
-    if elsewhere is not None:
-        advice = f"it stands {elsewhere.use}"
+    known = {known.name.lower(): known.name for known in OPERATORS.values() if known.use is use}
+    close = get_close_matches(name.lower(), known, n=1)
+    if name in OPERATORS:
+        advice = f"it stands {OPERATORS[name].use}"
     elif close:
-        advice = f"did you mean {next(k for k in known if k.lower() == close[0])}?"
+        advice = f"did you mean {known[close[0]]}?"
     else:
-        advice = f"expected one of {', '.join(known)}"
+        advice = f"expected one of {', '.join(known.values())}"
     place = f" at {where!r}" if where else ""
     return ValidationError(
         f"there is no operator {name}{place} {use}: {advice}", field=where, operator=name

@@ -332,11 +332,7 @@ def _refuse_hidden_operators(path: Path, operand: Mapping[str, object]) -> None:
     # MongoDB compares with such an object literally, which is never what was meant.
     for name, inner in operand.items():
         if isinstance(name, str) and name.startswith("$"):
-            raise (
-                unknown_operator(name, Use.FIELD, ".".join(path))
-                if name not in OPERATORS
-                else (_bad(name, path, "no field names beside operators", operand))
-            )
+            raise _bad(name, path, "no field names beside operators", operand)
         if is_operators(inner):
             dotted = ".".join((*path, str(name)))
             raise ValidationError(

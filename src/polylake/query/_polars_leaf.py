@@ -189,7 +189,8 @@ def _relation(value: pl.Expr, op: Comparison, bound: pl.Expr) -> pl.Expr:
 def _among(value: pl.Expr, kind: DataType, wanted: Sequence[object]) -> Truth:
     import polars as pl  # noqa: PLC0415 - slow to import
 
-    apart, together = [], []
+    apart: list[object] = []
+    together: list[object] = []
     for item in wanted:
         is_plain = is_scalar(kind) and fit(item, kind) is not None and not is_nan(item)
         (together if is_plain else apart).append(item)

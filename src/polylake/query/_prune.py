@@ -16,7 +16,7 @@ from polylake.query._filter import (
     Or,
     Size,
 )
-from polylake.query._polars_leaf import all_of, any_of, literal, negated, scalar_leaf
+from polylake.query._polars_leaf import all_of, any_of, literal, negated, polars_type, scalar_leaf
 from polylake.query._zones import TIMESTAMP_SLACK, Range, matches_missing, wanted_ranges
 from polylake.schema import DOUBLE, FLOAT, TIMESTAMP, TIMESTAMP_NTZ, DataType, Path
 
@@ -96,28 +96,39 @@ def _leaf_may(leaf: Leaf, zone: ZoneColumns, *, wanted: bool) -> Truth:
     if not wanted:
         return any_of([by_nulls, False if isinstance(leaf, Exists) else has_values])
     ranges = wanted_ranges(leaf)
-    overlap: Truth = True
-    if ranges is not None:
-        overlap = any_of([_overlaps(zone, wide) for wide in ranges])
+    overlap = True if ranges is None else _overlaps_any(zone, ranges)
     return any_of([by_nulls, all_of([has_values, overlap])])
 
 
+def _overlaps_any(zone: ZoneColumns, ranges: tuple[Range, ...]) -> Truth:
+    import polars as pl  # noqa: PLC0415 - slow to import
+
+    if len(ranges) <= 2:
+        return any_of([_overlaps(zone, wide) for wide in ranges])
+    # Many single values: count those below the file's bounds instead of trying each.
+    values = pl.lit(pl.Series([wide.low for wide in ranges], dtype=polars_type(zone.type)))
+    least, most = _bounds(zone)
+    below = values.search_sorted(least, side="left")  # 0 where the bound is null
+    up_to = values.search_sorted(most, side="right")
+    return pl.when(most.is_null()).then(below < len(ranges)).otherwise(below < up_to)
+
+
 def _overlaps(zone: ZoneColumns, wanted: Range) -> Truth:
-    low: Truth = True
-    high: Truth = True
-    least, most = _known(zone.min, zone), _known(zone.max, zone)
-    slack = TIMESTAMP_SLACK if zone.type in (TIMESTAMP, TIMESTAMP_NTZ) else None
+    least, most = _bounds(zone)
+    truths: list[Truth] = []
     if wanted.low is not None:
-        bound = literal(wanted.low, zone.type)
-        bound = bound if slack is None else bound - slack
-        low = (most > bound if wanted.open else most >= bound).fill_null(value=True)
+        low = literal(wanted.low, zone.type)
+        truths.append((most > low if wanted.open else most >= low).fill_null(value=True))
     if wanted.high is not None:
-        bound = literal(wanted.high, zone.type)
-        bound = bound if slack is None else bound + slack
-        high = (least < bound if wanted.open else least <= bound).fill_null(value=True)
-    return all_of([low, high])
+        high = literal(wanted.high, zone.type)
+        truths.append((least < high if wanted.open else least <= high).fill_null(value=True))
+    return all_of(truths)
 
 
-def _known(bound: pl.Expr, zone: ZoneColumns) -> pl.Expr:
-    # A writer that lets NaN into its bounds has none.
-    return bound.fill_nan(None) if zone.type in (FLOAT, DOUBLE) else bound
+def _bounds(zone: ZoneColumns) -> tuple[pl.Expr, pl.Expr]:
+    if zone.type in (FLOAT, DOUBLE):
+        # A writer that lets NaN into its bounds has none.
+        return zone.min.fill_nan(None), zone.max.fill_nan(None)
+    if zone.type in (TIMESTAMP, TIMESTAMP_NTZ):
+        return zone.min - TIMESTAMP_SLACK, zone.max + TIMESTAMP_SLACK
+    return zone.min, zone.max

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -115,9 +116,8 @@ class PullWhere:
     of_documents: bool
 
 
-Change: TypeAlias = (
-    Set | Unset | Inc | Mul | Min | Max | Rename | Push | AddToSet | Pull | PullWhere
-)
+Edit: TypeAlias = Set | Unset | Inc | Mul | Min | Max | Push | AddToSet | Pull | PullWhere
+Change: TypeAlias = Edit | Rename
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def _add_to_set(path: Path, operand: object, _: datetime) -> Change:
 def _pull(path: Path, operand: object, _: datetime) -> Change:
     if isinstance(operand, Mapping) and not is_operators(operand):
         return PullWhere(path, parse_filter(operand), of_documents=True)
-    if isinstance(operand, Mapping) or hasattr(operand, "search"):
+    if isinstance(operand, (Mapping, re.Pattern)):
         return PullWhere(path, parse_condition((), operand), of_documents=False)
     return Pull(path, _value("$pull", path, operand))
 

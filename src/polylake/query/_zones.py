@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 TIMESTAMP_SLACK = timedelta(milliseconds=1)
 """How far a timestamp's bound may be off."""
 
-_MAX_RUNS = 32
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneMap:
@@ -72,12 +70,15 @@ def may_match(where: Filter, zones: Mapping[Path, ZoneMap]) -> bool:
 
 
 def wanted_ranges(leaf: Leaf) -> tuple[Range, ...] | None:
-    """Return where the values lie that a leaf matches; None for anywhere."""
+    """Return where the values lie that a leaf matches, in order; None for anywhere.
+
+    More than one range are single values.
+    """
     match leaf:
         case Compare(_, op, value):
             return () if value is None else _compared(op, value)
         case In(_, values):
-            return _runs([value for value in values if value is not None])
+            return _points([value for value in values if value is not None])
         case Regex(_, pattern):
             prefix = literal_prefix(pattern)
             return (Range(prefix, _after(prefix)),) if prefix else None
@@ -152,14 +153,10 @@ def _compared(op: Comparison, value: Value) -> tuple[Range, ...] | None:
             return (Range(None, value, open=op is Comparison.LT),)
 
 
-def _runs(values: Sequence[Value]) -> tuple[Range, ...] | None:
-    """Group many values into a few ranges that hold them."""
+def _points(values: Sequence[Value]) -> tuple[Range, ...] | None:
     if any(_compared(Comparison.EQ, value) is None for value in values):
         return None
-    ordered = sorted(values, key=compare_key)
-    size = -(-len(ordered) // _MAX_RUNS) or 1
-    starts = range(0, len(ordered), size)
-    return tuple(Range(ordered[at], ordered[at : at + size][-1]) for at in starts)
+    return tuple(Range(value, value) for value in sorted(values, key=compare_key))
 
 
 def _after(prefix: str) -> str | None:

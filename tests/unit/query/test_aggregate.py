@@ -39,7 +39,9 @@ def test_match_takes_the_filters_of_find():
 
 
 def test_match_takes_an_expression_beside_a_filter():
-    larger = {"$match": {"item": "xyz", "$expr": {"$gt": ["$quantity", {"$multiply": ["$price", 3]}]}}}
+    larger = {
+        "$match": {"item": "xyz", "$expr": {"$gt": ["$quantity", {"$multiply": ["$price", 3]}]}}
+    }
     assert [d["_id"] for d in run(SALES, larger)] == [4]
 
 
@@ -188,7 +190,11 @@ def test_descending_an_array_sorts_by_its_greatest_element():
 
 
 def test_sort_by_several_keys_through_arrays():
-    documents = [{"a": [{"b": 3}, {"b": 1}], "n": 1}, {"a": {"b": 2}, "n": 2}, {"a": {"b": 1}, "n": 3}]
+    documents = [
+        {"a": [{"b": 3}, {"b": 1}], "n": 1},
+        {"a": {"b": 2}, "n": 2},
+        {"a": {"b": 1}, "n": 3},
+    ]
     ordered = run(documents, {"$sort": {"a.b": 1, "n": -1}})
     assert [d["n"] for d in ordered] == [3, 1, 2]
 
@@ -263,7 +269,10 @@ def test_bucket_groups_by_ranges_with_a_default_for_the_rest():
 
 def test_bucket_output_replaces_the_count():
     stage = {"groupBy": "$price", "boundaries": [0, 8, 50], "output": {"ids": {"$push": "$_id"}}}
-    assert run(SALES, {"$bucket": stage}) == [{"_id": 0, "ids": [3, 4]}, {"_id": 8, "ids": [1, 2, 5]}]
+    assert run(SALES, {"$bucket": stage}) == [
+        {"_id": 0, "ids": [3, 4]},
+        {"_id": 8, "ids": [1, 2, 5]},
+    ]
 
 
 def test_facets_see_the_same_documents():
@@ -301,7 +310,9 @@ def test_lookup_joins_equal_values_and_elements_and_takes_missing_for_null(local
 def test_lookup_inside_a_facet_asks_for_the_table():
     stage = {"from": "t", "localField": "a", "foreignField": "a", "as": "b"}
     (result,) = run(
-        [{"a": 1}], {"$facet": {"f": [{"$lookup": stage}]}}, lookup=lambda name: [{"a": 1, "t": name}]
+        [{"a": 1}],
+        {"$facet": {"f": [{"$lookup": stage}]}},
+        lookup=lambda name: [{"a": 1, "t": name}],
     )
     assert result == {"f": [{"a": 1, "b": [{"a": 1, "t": "t"}]}]}
 

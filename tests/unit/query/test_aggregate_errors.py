@@ -123,7 +123,9 @@ def test_operands_that_an_operator_does_not_take_are_refused_before_reading(expr
         parse_pipeline([{"$replaceWith": expression}])
 
 
-@pytest.mark.parametrize("stages", ["$match", {"$match": {}}, [1], [{}], [{"$limit": 1, "$skip": 1}], 5])
+@pytest.mark.parametrize(
+    "stages", ["$match", {"$match": {}}, [1], [{}], [{"$limit": 1, "$skip": 1}], 5]
+)
 def test_a_pipeline_is_a_list_of_stages(stages):
     with pytest.raises(ValidationError):
         parse_pipeline(stages)

@@ -117,6 +117,7 @@ def test_what_is_bound_stays_as_it_is(typed, meant):
         {"double": {"$gt": math.nan}},
         {"double": 2**53 + 1},
         {"money": 0.001},
+        {"int": {"$regex": "^1"}},
     ],
     ids=repr,
 )

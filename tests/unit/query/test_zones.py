@@ -53,6 +53,7 @@ CASES = [
     ({"n": {"$lt": 10}}, False),
     ({"n": {"$lte": 10}}, True),
     ({"n": "text"}, False),
+    ({"n": re.compile("^1")}, False),
     ({"n": None}, False),
     ({"n": {"$exists": False}}, False),
     ({"n": {"$exists": True}}, True),
@@ -60,7 +61,8 @@ CASES = [
     ({"n": {"$in": [1, 15]}}, True),
     ({"n": {"$in": [None]}}, False),
     ({"n": {"$in": list(range(21, 400))}}, False),
-    ({"n": {"$in": [*range(10), *range(21, 400)]}}, True),
+    ({"n": {"$in": [*range(10), *range(21, 400)]}}, False),
+    ({"n": {"$in": [*range(12), *range(21, 400)]}}, True),
     ({"n": {"$in": []}}, False),
     ({"n": {"$ne": 15}}, True),
     ({"n": {"$nin": [10, 20]}}, True),
@@ -98,12 +100,12 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("where", "answer"), CASES, ids=repr)
+@pytest.mark.parametrize(("where", "answer"), CASES, ids=lambda value: repr(value)[:60])
 def test_a_file_is_skipped_only_if_its_bounds_rule_every_row_out(where, answer):
     assert may_match(bind_filter(where, SCHEMA), FILE) is answer
 
 
-@pytest.mark.parametrize(("where", "answer"), CASES, ids=repr)
+@pytest.mark.parametrize(("where", "answer"), CASES, ids=lambda value: repr(value)[:60])
 def test_an_expression_gives_the_same_answer(where, answer):
     columns = {
         f"{path[0]}.{part}": [getattr(zone, part)]

@@ -15,6 +15,7 @@ from polylake.query.aggregate._numbers import (
     Number,
     Sum,
     in_64_bits,
+    is_finite,
     is_number,
     to_double,
     widened,
@@ -58,7 +59,7 @@ def whole_number(operator: str, value: object) -> int:
     Raises:
         ValidationError: it is not one.
     """
-    if not is_number(value) or not math.isfinite(value) or value != int(value):
+    if not is_number(value) or not is_finite(value) or value != int(value):
         raise wrong(operator, "a whole number", value)
     return int(value)
 
@@ -118,7 +119,7 @@ def _mod(left: object, right: object) -> object:
     if isinstance(a, Decimal):
         return DECIMAL128.remainder(a, b)
     if isinstance(a, float):
-        return math.fmod(a, b) if math.isfinite(a) else math.nan
+        return math.fmod(a, b) if is_finite(a) else math.nan
     rest = abs(a) % abs(b)  # the sign is that of the dividend
     return rest if a >= 0 else -rest
 
@@ -152,7 +153,7 @@ def _sqrt(value: object) -> object:
         return None
     if not is_nan(number) and number < 0:
         raise wrong("$sqrt", "a number of at least 0", value)
-    return DECIMAL128.sqrt(number) if isinstance(number, Decimal) else math.sqrt(number)
+    return DECIMAL128.sqrt(number) if isinstance(number, Decimal) else math.sqrt(to_double(number))
 
 
 def _abs(value: object) -> object:
@@ -165,7 +166,7 @@ def _abs(value: object) -> object:
 def _rounding(operator: str, to_whole: Callable[[Any], int]) -> Callable[[object], object]:
     def apply(value: object) -> object:
         number = _number(operator, value)
-        if number is None or isinstance(number, int) or not math.isfinite(number):
+        if number is None or isinstance(number, int) or not is_finite(number):
             return number
         return Decimal(to_whole(number)) if isinstance(number, Decimal) else float(to_whole(number))
 
@@ -181,7 +182,7 @@ def _round(value: object, place: object = 0) -> object:
         raise wrong("$round", "a place between -20 and 100", place)
     if isinstance(number, int):
         return in_64_bits(round(number, min(digits, 0)))
-    if not math.isfinite(number):
+    if not is_finite(number):
         return number
     if isinstance(number, Decimal):
         return _rounded_decimal(number, digits)
@@ -204,11 +205,10 @@ def _number(operator: str, value: object) -> Number | None:
 
 
 def _numbers(operator: str, left: object, right: object) -> tuple[Any, Any]:
-    for value in (left, right):
-        if not is_number(value):
-            raise wrong(operator, "numbers", value)
-    assert is_number(left)  # noqa: S101 - the loop has seen to it
-    assert is_number(right)  # noqa: S101 - the loop has seen to it
+    if not is_number(left):
+        raise wrong(operator, "numbers", left)
+    if not is_number(right):
+        raise wrong(operator, "numbers", right)
     return widened(left, right)
 
 

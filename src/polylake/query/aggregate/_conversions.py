@@ -17,6 +17,7 @@ from polylake.query.aggregate._function import Function, is_null, named, unary, 
 from polylake.query.aggregate._numbers import (
     DECIMAL128,
     Number,
+    is_finite,
     is_number,
     to_decimal,
     to_double,
@@ -80,7 +81,7 @@ def _to_whole(bits: int, name: str) -> Callable[[str, object], int]:
         else:
             raise _unconvertible(operator, value, name)
         top = 2 ** (bits - 1)
-        if not math.isfinite(number) or not -top <= math.trunc(number) < top:
+        if not is_finite(number) or not -top <= math.trunc(number) < top:
             raise _unconvertible(operator, value, name)
         return math.trunc(number)
 
@@ -126,7 +127,7 @@ def _to_bool(operator: str, value: object) -> bool:
 def _to_date(operator: str, value: object) -> datetime:
     if isinstance(value, date):
         return as_moment(operator, value)
-    if is_number(value) and math.isfinite(value):
+    if is_number(value) and is_finite(value):
         return moved(operator, _EPOCH, math.trunc(value))
     if isinstance(value, str):
         try:

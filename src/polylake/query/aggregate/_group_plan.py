@@ -6,6 +6,7 @@ document, so their last digits may differ; everything else comes out the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -171,8 +172,7 @@ def _part(field: GroupField, schema: StructType) -> _Part | None:
         case "$max":
             return _Part((pl.col(name).max(),), lambda value: value)
         case "$stdDevPop" | "$stdDevSamp" if kind in (*_WHOLE, *_REAL):
-            freedom = int(field.accumulator == "$stdDevSamp")
-            return _Part((pl.col(name).cast(pl.Float64).std(freedom),), lambda value: value)
+            return _deviation(name, freedom=int(field.accumulator == "$stdDevSamp"))
         case _:
             return None
 
@@ -198,6 +198,19 @@ def _summed(name: str, kind: DataType, finish: Callable[[Any, int], object]) -> 
     else:
         column = column.cast(pl.Decimal(38, kind.scale))
     return _Part((column.sum(), column.count()), finish)
+
+
+def _deviation(name: str, *, freedom: int) -> _Part:
+    import polars as pl  # noqa: PLC0415 - slow to import, and most pipelines do without
+
+    def finish(deviation: float | None, count: int, finite: bool) -> float | None:  # noqa: FBT001 - a cell
+        # Polars gives 0 for a single row, whether it is null, infinite or a number.
+        if count <= freedom:
+            return None
+        return deviation if finite else math.nan
+
+    column = pl.col(name).cast(pl.Float64)
+    return _Part((column.std(freedom), column.count(), column.is_finite().all()), finish)
 
 
 def _total(total: Any, count: int) -> object:  # noqa: ANN401 - int, float or Decimal

@@ -24,6 +24,13 @@ def is_number(value: object) -> TypeGuard[Number]:
     return BRACKETS[type(value)] is Bracket.NUMBER
 
 
+def is_finite(number: Number) -> bool:
+    """Say whether a number is neither infinite nor NaN, however large it is."""
+    if isinstance(number, Decimal):
+        return number.is_finite()
+    return isinstance(number, int) or math.isfinite(number)
+
+
 def in_64_bits(whole: int) -> int | float:
     """Return a whole number, as a double if 64 bits do not hold it."""
     return whole if -(2**63) <= whole < 2**63 else to_double(whole)
@@ -34,7 +41,7 @@ def to_double(number: Number) -> float:
     try:
         return float(number)
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def to_decimal(number: Number) -> Decimal:

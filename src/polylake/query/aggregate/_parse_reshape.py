@@ -55,8 +55,8 @@ def parse_unset(name: str, operand: object) -> tuple[Reshape]:
         ValidationError: it is not one.
     """
     fields = operand if isinstance(operand, (list, tuple)) else [operand]
-    if not fields:
-        raise wrong(name, "at least one field", operand)
+    if not fields or not all(isinstance(field, str) for field in fields):
+        raise wrong(name, "the name of a field, or a list of them", operand)
     return (Reshape(_shape(name, dict.fromkeys(map(parse_path, fields), Flag.DROP), Flag.KEEP)),)
 
 

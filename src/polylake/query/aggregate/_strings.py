@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+# What MongoDB trims: the null character too, unlike Python's strip.
+_WHITESPACE = "\0" + "".join(
+    chr(c) for c in (*range(9, 14), 32, 160, 0x1680, *range(0x2000, 0x200B))
+)
 
 
 def _concat(*values: object) -> str | None:
@@ -45,21 +49,14 @@ def _split(value: object, delimiter: object) -> list[str] | None:
     return _text("$split", value).split(_text("$split", delimiter))
 
 
-def _trimming(operator: str, trim: Callable[[str, str | None], str]) -> Function:
+def _trimming(operator: str, trim: Callable[[str, str], str]) -> Function:
     def apply(value: object, characters: object = MISSING) -> str | None:
         if is_null(value) or characters is None:
             return None
-        unwanted = None if characters is MISSING else _text(operator, characters)
-        text = _text(operator, value)
-        # MongoDB trims the null character too; Python's strip does not.
-        return trim(text, unwanted) if unwanted is not None else trim(text, _WHITESPACE)
+        unwanted = _WHITESPACE if characters is MISSING else _text(operator, characters)
+        return trim(_text(operator, value), unwanted)
 
     return named(apply, ("input", "chars"), required=1)
-
-
-_WHITESPACE = "\0" + "".join(
-    chr(c) for c in (*range(9, 14), 32, 160, 0x1680, *range(0x2000, 0x200B))
-)
 
 
 def _index(value: object, wanted: object, start: object = 0, end: object = None) -> int | None:

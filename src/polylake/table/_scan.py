@@ -1,0 +1,159 @@
+"""A read that has not happened yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from polylake.engine import TableShape
+from polylake.engine.local import keep_matching, to_arrow, to_batches, to_documents
+from polylake.errors import SchemaError
+from polylake.log import num_records
+from polylake.ops import ScanPlan, plan_scan
+from polylake.query import EVERYTHING, filter_paths, to_polars
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import polars as pl
+    import pyarrow as pa
+
+    from polylake.log import Snapshot
+    from polylake.ops import Target
+    from polylake.query import Filter
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The rows of one version that match a filter; nothing is read until it is asked for.
+
+    Files are chosen by partition values and statistics, row groups and columns by the reader.
+    """
+
+    target: Target
+    snapshot: Snapshot
+    where: Mapping[str, object] | Filter | None = None
+    columns: tuple[str, ...] | None = None
+    positions: bool = False
+    """Whether each row's file and index in it come along, as ``__file`` and ``__row``."""
+
+    def __post_init__(self) -> None:
+        known = self.snapshot.schema.names
+        for name in self.columns or ():
+            if name not in known:
+                raise SchemaError(
+                    f"there is no column {name!r}; the table has {', '.join(known)}", field=name
+                )
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        """The files to read.
+
+        Raises:
+            ValidationError: the filter has an unknown operator or a bad operand.
+        """
+        return plan_scan(self.snapshot, self.where)
+
+    def explain(self) -> str:
+        """Say which files are read, which are not and why, and what the reader checks itself."""
+        pushed = to_polars(self.plan.filter, self.snapshot.schema)
+        lines = [str(self.plan)]
+        if pushed.expr is not None:
+            lines.append(f"rows are filtered while they are read by {pushed.expr}")
+        if pushed.residual is not None:
+            lines.append(f"rows are checked one by one for {pushed.residual}")
+        return "\n".join(lines)
+
+    def to_polars(self) -> pl.LazyFrame:
+        """Return a Polars LazyFrame of exactly the matching rows.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        schema, plan = self.snapshot.schema, self.plan
+        wanted = None if self.columns is None else list(self.columns)
+        read = wanted
+        if wanted is not None and plan.filter != EVERYTHING:
+            named = {path[0] for path in filter_paths(plan.filter)}
+            read = [name for name in schema.names if name in named or name in wanted]
+        frame: pl.LazyFrame = self.target.engine.read(
+            self.target.storage,
+            TableShape.of(self.snapshot),
+            plan.files,
+            columns=read,
+            filter=None if plan.filter == EVERYTHING else plan.filter,
+            positions=self.positions,
+        )
+        if plan.filter != EVERYTHING:
+            frame = keep_matching(frame, plan.filter, schema)
+        if wanted is not None and read != wanted:
+            extra = ["__file", "__row"] if self.positions else []
+            frame = frame.select(*wanted, *extra)
+        return frame
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table, typed exactly as the table's schema says.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        return to_arrow(self.to_polars(), self.snapshot.schema)
+
+    def to_batches(self, *, batch_rows: int = 100_000) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as Arrow batches, a few in memory at a time.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        return to_batches(self.to_polars(), self.snapshot.schema, batch_rows=batch_rows)
+
+    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is not a dependency
+        """Return the rows as a pandas DataFrame, with Arrow-backed columns.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        import pandas as pd  # noqa: PLC0415 - optional
+
+        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
+
+    def to_duckdb(self, connection: Any = None) -> Any:  # noqa: ANN401 - DuckDB is an extra
+        """Return the rows as a DuckDB relation, for SQL.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        import duckdb  # noqa: PLC0415 - an extra
+
+        rows = self.to_arrow()
+        return (connection or duckdb).from_arrow(rows)
+
+    def to_dicts(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dictionaries; what is missing is ``None``.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        for rows in self.to_polars().collect_batches():
+            yield from to_documents(rows, self.snapshot.schema)
+
+    def count(self) -> int:
+        """Return how many rows match; without a filter no data file is read.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        if self.plan.filter == EVERYTHING:
+            counts = [num_records(file.stats) for file in self.plan.files]
+            if None not in counts:
+                vectors = (file.deletion_vector for file in self.plan.files)
+                deleted = sum(vector.cardinality for vector in vectors if vector is not None)
+                return sum(count or 0 for count in counts) - deleted
+        import polars as pl  # noqa: PLC0415 - slow to import
+
+        return int(self.to_polars().select(pl.len()).collect().item())
+
+    def __repr__(self) -> str:
+        columns = "" if self.columns is None else f", columns={list(self.columns)}"
+        return f"Scan({self.snapshot!r}, {self.where!r}{columns})"
