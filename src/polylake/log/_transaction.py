@@ -350,7 +350,7 @@ class Transaction:
     def _write_checksum(self, latest: Snapshot) -> None:
         body = format_checksum(VersionChecksum.of(latest))
         try:
-            self._storage.put_if_absent(checksum_key(latest.version), body)
+            self._storage.put_if_absent(checksum_key(latest.version), body, durable=False)
         except StorageError as error:
             # The commit stands; a checksum only ever confirms it.
             _log.warning("%s: no checksum for version %d: %s", latest.table, latest.version, error)

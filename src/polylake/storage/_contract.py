@@ -115,10 +115,12 @@ class Put(Protocol):
         """
         ...
 
-    def put_if_absent(self, key: str, body: bytes) -> str | None:
+    def put_if_absent(self, key: str, body: bytes, *, durable: bool = True) -> str | None:
         """Create an object atomically and return its version.
 
-        Of any number of concurrent callers, on any number of hosts, exactly one succeeds.
+        Of any number of concurrent callers, on any number of hosts, exactly one succeeds. With
+        ``durable=False`` the object may be gone, or cut short, after a loss of power: for what
+        can be computed again, where a local disk would otherwise have to be waited for.
 
         Raises:
             AlreadyExists: another writer got there first; nothing was written.

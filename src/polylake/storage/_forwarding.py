@@ -81,10 +81,13 @@ class ForwardingStorage(ABC):
         """Create or replace an object atomically and return its version."""
         return self._call("put", key, lambda: self._inner.put(key, body), sent=len(body))
 
-    def put_if_absent(self, key: str, body: bytes) -> str | None:
+    def put_if_absent(self, key: str, body: bytes, *, durable: bool = True) -> str | None:
         """Create an object atomically and return its version."""
         return self._call(
-            "put_if_absent", key, lambda: self._inner.put_if_absent(key, body), sent=len(body)
+            "put_if_absent",
+            key,
+            lambda: self._inner.put_if_absent(key, body, durable=durable),
+            sent=len(body),
         )
 
     def put_if_match(self, key: str, body: bytes, version: str) -> str | None:

@@ -170,7 +170,7 @@ class LocalStorage:
             writer.write(body)
             return writer.replace()
 
-    def put_if_absent(self, key: str, body: bytes) -> str:
+    def put_if_absent(self, key: str, body: bytes, *, durable: bool = True) -> str:
         """Create an object atomically and return its version.
 
         Raises:
@@ -181,7 +181,7 @@ class LocalStorage:
         """
         with LocalWriter(self._root, check_key(key)) as writer:
             writer.write(body)
-            return writer.create()
+            return writer.create(durable=durable)
 
     def put_if_match(self, key: str, body: bytes, version: str) -> str:
         """Replace an object atomically if it still has ``version``; return the new version.

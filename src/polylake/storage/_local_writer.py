@@ -97,7 +97,7 @@ class LocalWriter(Writer):
         """Publish over whatever the key holds and return the version; raises as ``close``."""
         return self._publish(self._move_over)
 
-    def create(self) -> str:
+    def create(self, *, durable: bool = True) -> str:
         """Publish if nothing is stored under the key and return the version.
 
         Raises:
@@ -106,7 +106,7 @@ class LocalWriter(Writer):
             OutcomeUnknown: the file is in place, but may not survive a loss of power.
             StorageError: the file could not be published.
         """
-        return self._publish(self._link)
+        return self._publish(self._link, durable=durable)
 
     def replace_if(self, version: str) -> str:
         """Publish if the key still has ``version`` and return the new one.
@@ -119,17 +119,19 @@ class LocalWriter(Writer):
         """
         return self._publish(lambda: self._move_over_version(version))
 
-    def _publish(self, move: Callable[[], None]) -> str:
+    def _publish(self, move: Callable[[], None], *, durable: bool = True) -> str:
         try:
             # A kernel stamps files by a coarse clock and may reuse an inode at once, so that three
             # writes in a row could end at the version of the first; by the fine clock they cannot.
             now_ns = time.time_ns()
             os.utime(self._file, ns=(now_ns, now_ns))
             version = version_of(os.fstat(self._file))
-            os.fsync(self._file)
+            if durable:
+                os.fsync(self._file)
             move()
             self._moved = True
-            self._sync_folder()
+            if durable:
+                self._sync_folder()
         except OSError as error:
             raise storage_error(error, self._key) from error
         finally:

@@ -192,7 +192,13 @@ class MemoryStorage:
         """Create or replace an object atomically and return its version."""
         return self._put("put", key, body, lambda _: None)
 
-    def put_if_absent(self, key: str, body: bytes) -> str:
+    def put_if_absent(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        durable: bool = True,  # noqa: ARG002 - memory has no loss of power to survive
+    ) -> str:
         """Create an object atomically and return its version."""
 
         def check(stored: _Object | None) -> None:

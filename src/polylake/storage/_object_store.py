@@ -169,7 +169,13 @@ class ObjectStorage:
         path = self._path(key)
         return self._version(self._ask("write", key, lambda: self._store.put(path, body)))
 
-    def put_if_absent(self, key: str, body: bytes) -> str | None:
+    def put_if_absent(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        durable: bool = True,  # noqa: ARG002 - an object store has nothing less to offer
+    ) -> str | None:
         """Create an object atomically and return its version.
 
         Raises:

@@ -98,9 +98,9 @@ class PrefixedStorage:
         """Create or replace an object atomically and return its version."""
         return self._inner.put(self._base + key, body)
 
-    def put_if_absent(self, key: str, body: bytes) -> str | None:
+    def put_if_absent(self, key: str, body: bytes, *, durable: bool = True) -> str | None:
         """Create an object atomically and return its version."""
-        return self._inner.put_if_absent(self._base + key, body)
+        return self._inner.put_if_absent(self._base + key, body, durable=durable)
 
     def put_if_match(self, key: str, body: bytes, version: str) -> str | None:
         """Replace an object atomically if it still has ``version``; return the new version."""
