@@ -16,8 +16,13 @@ def struct_from(children: Sequence[pa.Array], kind: pa.StructType, absent: pa.Ar
     if not fields:
         # Arrow takes a length from the children, and these structs have none.
         return pa.array([None if null else {} for null in absent.to_pylist()], kind)
-    mask = absent if absent.true_count else None
-    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    if not absent.true_count:
+        return pa.StructArray.from_arrays(children, fields=fields)
+    parts = [
+        child if field.nullable else _unmarked(child)
+        for child, field in zip(children, fields, strict=True)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=absent)
 
 
 def list_from(lengths: pa.Array, elements: pa.Array, kind: pa.ListType) -> pa.Array:
@@ -41,6 +46,20 @@ def map_parts(array: pa.MapArray) -> tuple[pa.Array, pa.Array, pa.Array]:
     pairs = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
     lengths, entries = list_parts(array.cast(pa.list_(pairs)))
     return lengths, entries.field(0), entries.field(1)
+
+
+def _unmarked(child: pa.Array) -> pa.Array:
+    """Return a field that is never null without its nulls, which are those of absent structs."""
+    # The Parquet writer refuses such a null, although the struct around it is null itself.
+    if not child.null_count:
+        return child
+    if isinstance(child, pa.StructArray):
+        return pa.StructArray.from_arrays(child.flatten(), fields=list(child.type))
+    if child.type.num_fields:
+        return child
+    return pa.Array.from_buffers(
+        child.type, len(child), [None, *child.buffers()[1:]], offset=child.offset
+    )
 
 
 def _offsets(lengths: pa.Array) -> pa.Array:

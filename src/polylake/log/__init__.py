@@ -42,7 +42,7 @@ from polylake.log._deletion_vector import (
     rows_from_arrow,
     rows_to_arrow,
 )
-from polylake.log._delta_log import DeltaLog, TableOptions
+from polylake.log._delta_log import DeltaLog
 from polylake.log._doctor import Diagnosis, diagnose
 from polylake.log._features import (
     FEATURES,
@@ -76,16 +76,25 @@ from polylake.log._names import (
     format_version,
     parse_version,
 )
+from polylake.log._new_table import (
+    MAX_COLUMN_ID,
+    TableOptions,
+    creation_parameters,
+    new_table,
+    with_schema,
+    without_mapping,
+)
 from polylake.log._repair import RepairReport, apply_repair
 from polylake.log._repair_plan import RepairPlan, plan_repair
 from polylake.log._segment import CheckpointFiles, CheckpointKind, LogListing, list_log
 from polylake.log._settings import CommitSettings
-from polylake.log._snapshot import Snapshot, Totals
+from polylake.log._snapshot import Snapshot, Totals, table_exists
 from polylake.log._stats import format_stats, indexed_schema, num_records, parse_stats, stats_type
 from polylake.log._transaction import CommitResult, Transaction
 
 __all__ = [
     "FEATURES",
+    "MAX_COLUMN_ID",
     "Action",
     "Add",
     "AddCdc",
@@ -141,6 +150,7 @@ __all__ = [
     "cleanup_logs",
     "commit_key",
     "compact_log",
+    "creation_parameters",
     "decode_path",
     "diagnose",
     "discover_checkpoints",
@@ -156,6 +166,7 @@ __all__ = [
     "list_log",
     "load_snapshot",
     "lowest_protocol",
+    "new_table",
     "num_records",
     "parse_checksum",
     "parse_commit",
@@ -178,8 +189,11 @@ __all__ = [
     "settle_commit",
     "stats_type",
     "supports",
+    "table_exists",
     "verify_checkpoint",
     "version_at",
     "with_features",
+    "with_schema",
+    "without_mapping",
     "write_checkpoint",
 ]

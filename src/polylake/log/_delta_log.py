@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from polylake.errors import TableNotFound
-from polylake.log._actions import Metadata
-from polylake.log._features import lowest_protocol, required_features
 from polylake.log._load import load_snapshot, refresh_snapshot
+from polylake.log._new_table import TableOptions, creation_parameters, new_table
 from polylake.log._settings import CommitSettings
 from polylake.log._snapshot import table_exists
 from polylake.log._transaction import Transaction
-from polylake.schema import (
-    MappingMode,
-    StructType,
-    assign_mapping,
-    schema_to_json,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,23 +19,12 @@ if TYPE_CHECKING:
     from polylake.log._names import Version
     from polylake.log._snapshot import Snapshot
     from polylake.log._transaction import CommitResult
+    from polylake.schema import (
+        StructType,
+    )
     from polylake.storage import Storage
 
 _MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptions:
-    """What a new table has besides its schema."""
-
-    partition_by: tuple[str, ...] = ()
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    """Table properties, such as ``delta.appendOnly``."""
-    features: tuple[str, ...] = ()
-    """Table features to support although no property or column needs them yet; clients that do
-    not know them cannot use the table."""
-    name: str | None = None
-    description: str | None = None
 
 
 class DeltaLog:
@@ -66,30 +47,15 @@ class DeltaLog:
         options = options or TableOptions()
         if self.exists():
             raise table_exists(self.storage.url)
-        properties = dict(options.configuration)
-        if MappingMode.from_configuration(properties) is not MappingMode.NONE:
-            schema, highest = assign_mapping(schema, 0, _new_physical_name)
-            properties[_MAX_COLUMN_ID] = str(highest)
-        if properties.get("delta.enableRowTracking", "").lower() == "true":
-            properties = _materialised_columns() | properties
-        metadata = Metadata(
-            id=str(uuid4()),
-            schema_string=schema_to_json(schema),
-            partition_columns=tuple(options.partition_by),
-            configuration=properties,
-            name=options.name,
-            description=options.description,
-            created_time=self.settings.clock_ms(),
-        )
-        needed = required_features(schema, properties) | set(options.features)
+        metadata, protocol = new_table(schema, options, now_ms=self.settings.clock_ms())
         transaction = Transaction(
             self.storage,
             None,
             operation="CREATE TABLE",
-            parameters={"partitionBy": list(metadata.partition_columns), "properties": properties},
+            parameters=creation_parameters(metadata),
             settings=self.settings,
         )
-        transaction.set_protocol(lowest_protocol(needed))
+        transaction.set_protocol(protocol)
         transaction.set_metadata(metadata)
         return self._remember(transaction.commit().snapshot)
 
@@ -177,7 +143,3 @@ def _materialised_columns() -> dict[str, str]:
             f"_row-commit-version-col-{uuid4()}"
         ),
     }
-
-
-def _new_physical_name() -> str:
-    return f"col-{uuid4()}"

@@ -216,6 +216,8 @@ class LiveFiles:
 
     def missing(self, keys: set[str]) -> set[str]:
         """Return those of some logical keys that are not live."""
+        if not keys:
+            return set()
         live = {logical_key(path, vector_id(body)) for path, body in self.overlay.adds.items()}
         left = keys - live
         for layer in self._covered if left else ():

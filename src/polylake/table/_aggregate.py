@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from polylake.engine.local import without_nulls
 from polylake.errors import ValidationError
-from polylake.query.aggregate import parse_pipeline, run_pipeline, split_pipeline
+from polylake.query.aggregate import (
+    Pipeline,
+    group_to_polars,
+    parse_pipeline,
+    run_pipeline,
+    split_pipeline,
+)
 from polylake.table._scan import Scan
 
 if TYPE_CHECKING:
@@ -37,7 +43,12 @@ def aggregate(
             )
         return _documents(tables[name])
 
-    return list(run_pipeline(split.rest, _documents(narrow), lookup=find))
+    stages = split.rest.stages
+    plan = group_to_polars(stages[0], scan.snapshot.schema) if stages else None
+    if plan is None:
+        return list(run_pipeline(split.rest, _documents(narrow), lookup=find))
+    groups = plan.documents(plan.apply(narrow.to_polars()).collect(engine="streaming"))
+    return list(run_pipeline(Pipeline(stages[1:]), groups, lookup=find))
 
 
 def _documents(scan: Scan) -> Iterator[dict[str, Any]]:

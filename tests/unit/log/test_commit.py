@@ -56,13 +56,13 @@ class DropsRequests(MemoryStorage):
         self._drops = drops
         self._then = then
 
-    def put_if_absent(self, key: str, body: bytes) -> str | None:
+    def put_if_absent(self, key: str, body: bytes, *, durable: bool = True) -> str | None:
         if self._drops:
             self._drops -= 1
             if self._then is not None:
                 self._then(self)
             raise OutcomeUnknown("the connection broke", path=key)
-        return super().put_if_absent(key, body)
+        return super().put_if_absent(key, body, durable=durable)
 
 
 def test_a_commit_is_put_once() -> None:

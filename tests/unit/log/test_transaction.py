@@ -265,10 +265,10 @@ def test_races_lost_too_often_end_in_an_error() -> None:
     class AlwaysTaken(MemoryStorage):
         """Another writer is always a moment faster."""
 
-        def put_if_absent(self, key: str, body: bytes) -> str | None:
+        def put_if_absent(self, key: str, body: bytes, *, durable: bool = True) -> str | None:
             if key.endswith(".json") and key != commit_key(0):
                 self.put(key, serialise_commit([CommitInfo({"txnId": key})]))
-            return super().put_if_absent(key, body)
+            return super().put_if_absent(key, body, durable=durable)
 
     waits: list[float] = []
     policy = RetryPolicy(max_retries=5, base_delay_s=1, max_delay_s=4)

@@ -98,12 +98,12 @@ def test_a_lost_reply_to_a_commit_that_landed_is_a_success() -> None:
 
 def test_a_lost_request_whose_version_another_took_is_placed_after_it() -> None:
     class Overtaken(MemoryStorage):
-        def put_if_absent(self, key: str, body: bytes) -> str | None:
+        def put_if_absent(self, key: str, body: bytes, *, durable: bool = True) -> str | None:
             if key == commit_key(1) and not self.exists(key):
                 theirs = serialise_commit([CommitInfo({"isBlindAppend": True}), file("theirs")])
                 super().put_if_absent(key, theirs)
                 raise OutcomeUnknown("the connection broke", path=key)
-            return super().put_if_absent(key, body)
+            return super().put_if_absent(key, body, durable=durable)
 
     log = DeltaLog(Overtaken(), settings=QUIET)
     log.create(SCHEMA)

@@ -1,6 +1,6 @@
 """The engine that works on this machine: Polars for scans and bulk writes, pyarrow beside it."""
 
-from polylake.engine.local._documents import keep_matching, to_documents, without_nulls
+from polylake.engine.local._documents import keep_matching, to_documents
 from polylake.engine.local._engine import LocalEngine
 from polylake.engine.local._polars_types import to_polars_schema, to_polars_type
 from polylake.engine.local._results import to_arrow, to_batches
@@ -15,5 +15,4 @@ __all__ = [
     "to_documents",
     "to_polars_schema",
     "to_polars_type",
-    "without_nulls",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polylake.query import compile_filter, filter_paths, to_polars
-from polylake.schema import VARIANT, ArrayType, DataType, MapType, StructType, contains_type
+from polylake.schema import VARIANT, ArrayType, DataType, MapType, StructType
 from polylake.variant import decode_variant
 
 if TYPE_CHECKING:
@@ -18,23 +18,30 @@ if TYPE_CHECKING:
 _CHUNK_ROWS = 50_000
 
 
-def to_documents(frame: pl.DataFrame, schema: StructType) -> Iterator[dict[str, Any]]:
-    """Yield each row as a dictionary; what is missing is ``None``.
+def to_documents(
+    frame: pl.DataFrame, schema: StructType, *, with_missing: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Yield each row as a dictionary; what is missing is ``None``, or is left out.
 
-    Variants become the values they hold.
+    A null column or field of a struct is missing; a null in a list, a map or a variant is a value
+    and always stays. Variants become the values they hold.
     """
-    variants = {
-        name: _converter(kind)
-        for name in frame.columns
-        if (column := schema.get(name)) is not None
-        and contains_type(kind := column.type, _is_variant)
+    columns = ((name, schema.get(name)) for name in frame.columns)
+    converters = {
+        name: convert
+        for name, column in columns
+        if column is not None
+        and (convert := _converter(column.type, with_missing=with_missing)) is not None
     }
     for part in frame.iter_slices(_CHUNK_ROWS):
         rows: list[dict[str, Any]] = part.to_dicts()
-        for name, convert in variants.items():
+        for name, convert in converters.items():
             for row in rows:
                 row[name] = convert(row[name])
-        yield from rows
+        if with_missing:
+            yield from rows
+        else:
+            yield from ({n: v for n, v in row.items() if v is not None} for row in rows)
 
 
 def keep_matching(frame: pl.LazyFrame, where: Filter, schema: StructType) -> pl.LazyFrame:
@@ -49,40 +56,52 @@ def keep_matching(frame: pl.LazyFrame, where: Filter, schema: StructType) -> pl.
 
     def check(rows: pl.DataFrame) -> pl.DataFrame:
         seen = rows.select([name for name in needed if name in rows.columns])
-        documents = to_documents(seen, schema) if seen.width else [{}] * rows.height
-        return rows.filter(pl.Series([test(without_nulls(d)) for d in documents], dtype=pl.Boolean))
+        if not seen.width:
+            return rows if test({}) else rows.clear()
+        documents = to_documents(seen, schema, with_missing=False)
+        return rows.filter(pl.Series(list(map(test, documents)), dtype=pl.Boolean))
 
-    return frame.map_batches(check, no_optimizations=False, validate_output_schema=False)
-
-
-def without_nulls(document: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is missing, as filters see it; nulls inside lists are values."""
-    return {
-        name: without_nulls(value) if isinstance(value, dict) else value
-        for name, value in document.items()
-        if value is not None
-    }
+    # Rows are looked at one by one, so batches and other filters may come in any order; columns
+    # and the number of rows may not be cut down before.
+    return frame.map_batches(
+        check, predicate_pushdown=True, validate_output_schema=False, streamable=True
+    )
 
 
-def _is_variant(kind: DataType) -> bool:
-    return kind == VARIANT
-
-
-def _converter(kind: DataType) -> Callable[[Any], Any]:
-    """Return what turns a Polars value of a type into the value a user sees."""
-    if kind == VARIANT:
-        return lambda v: None if v is None else decode_variant(v["metadata"], v["value"])
-    if not contains_type(kind, _is_variant):
-        return lambda value: value
+def _converter(kind: DataType, *, with_missing: bool) -> Callable[[Any], Any] | None:
+    """Return what turns a Polars value of a type into the value to show; None if nothing does."""
     match kind:
+        case _ if kind == VARIANT:
+            return lambda v: None if v is None else decode_variant(v["metadata"], v["value"])
         case StructType():
-            inner = {column.name: _converter(column.type) for column in kind}
-            return lambda v: None if v is None else {n: inner[n](value) for n, value in v.items()}
+            return _struct_converter(kind, with_missing=with_missing)
         case ArrayType(element):
-            convert = _converter(element)
-            return lambda v: None if v is None else [convert(item) for item in v]
+            each = _converter(element, with_missing=with_missing)
+            if each is None:
+                return None
+            return lambda v: None if v is None else [each(item) for item in v]
         case MapType(_, value):
-            convert = _converter(value)
-            return lambda v: None if v is None else {k: convert(item) for k, item in v.items()}
+            item = _converter(value, with_missing=with_missing)
+            if item is None:
+                return None
+            return lambda v: None if v is None else {name: item(x) for name, x in v.items()}
         case _:
-            return lambda value: value
+            return None
+
+
+def _struct_converter(kind: StructType, *, with_missing: bool) -> Callable[[Any], Any] | None:
+    found = ((field.name, _converter(field.type, with_missing=with_missing)) for field in kind)
+    inner = {name: convert for name, convert in found if convert is not None}
+    if with_missing and not inner:
+        return None
+
+    def convert(value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        return {
+            name: inner[name](part) if name in inner else part
+            for name, part in value.items()
+            if with_missing or part is not None
+        }
+
+    return convert

@@ -1,0 +1,246 @@
+"""Run a merge: find the rows that match by their keys, share them out, write what changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from polylake.engine import FILE_COLUMN, ROW_COLUMN
+from polylake.engine.local import to_polars_schema
+from polylake.errors import ValidationError
+from polylake.ops._change_files import ChangeType
+from polylake.ops._edit import Edit, refuse_row_tracking
+from polylake.ops._merge_clauses import Action, JoinedRows, When
+from polylake.ops._merge_source import PREFIX, SOURCE_ROW, open_source
+from polylake.ops._row_rules import RowRules
+from polylake.ops._scan_plan import plan_scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from polylake.log import Add
+    from polylake.ops._merge_clauses import BoundClause, Clause
+    from polylake.ops._merge_source import MergeSource
+    from polylake.ops._target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeMetrics:
+    """What a merge did."""
+
+    version: int | None = None
+    """The version it made; ``None`` where no row changed, so that nothing was committed."""
+    source_rows: int = 0
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    rows_copied: int = 0
+    """Rows that stay as they are, written again because their file was."""
+    files_added: int = 0
+    files_removed: int = 0
+    vectors_added: int = 0
+    """Files that stay, with a new deletion vector; also counted as removed and added."""
+    scan_ms: int = 0
+    """How long it took to find the rows that match."""
+    duration_ms: int = 0
+
+
+def run_merge(
+    target: Target,
+    data: object,
+    on: str | Sequence[str],
+    clauses: Sequence[Clause],
+    *,
+    unique_keys: bool,
+) -> MergeMetrics:
+    """Make the changes that clauses ask for; ``Merge.execute`` says what is raised."""
+    edit = Edit(target, "MERGE", {"matchedOn": [on] if isinstance(on, str) else list(on)})
+    source = open_source(data, edit.snapshot.schema, on)
+    if unique_keys and source.repeated_key is not None:
+        key = dict(source.repeated_key)
+        raise ValidationError(f"the rows hold the key {key} more than once", field="on", key=key)
+    run = _Run(edit, source, clauses)
+    matches = run.find_matches()
+    scan_ms = edit.elapsed_ms
+    edit.write(run.new_rows(matches), run.files)
+    counts = edit.counts
+    version = edit.commit(
+        {
+            "numSourceRows": source.frame.height,
+            "numTargetRowsInserted": run.inserted,
+            "numTargetRowsUpdated": run.updated,
+            "numTargetRowsDeleted": run.deleted,
+            "scanTimeMs": scan_ms,
+        }
+    )
+    return MergeMetrics(
+        version=version,
+        source_rows=source.frame.height,
+        rows_inserted=run.inserted,
+        rows_updated=run.updated,
+        rows_deleted=run.deleted,
+        rows_copied=counts.rows_copied,
+        files_added=counts.files_added,
+        files_removed=counts.files_removed,
+        vectors_added=counts.vectors_added,
+        scan_ms=scan_ms,
+        duration_ms=edit.elapsed_ms,
+    )
+
+
+class _Run:
+    """One merge."""
+
+    def __init__(self, edit: Edit, source: MergeSource, clauses: Sequence[Clause]) -> None:
+        self.edit = edit
+        snapshot = self.edit.snapshot
+        self._schema = snapshot.schema
+        self._source = source
+        self._joined = JoinedRows(self._schema, source.schema)
+        self._rules = RowRules(snapshot)
+        bound = [self._joined.bind(clause) for clause in clauses]
+        self._changing = [c for c in bound if c.action is not Action.INSERT]
+        self._inserting = [c for c in bound if c.action is Action.INSERT]
+        if any(clause.action is Action.UPDATE for clause in bound):
+            refuse_row_tracking(snapshot)
+        self._key_filter = source.key_filter()
+        plan = plan_scan(snapshot, self._key_filter)
+        self._candidates = plan.files
+        self.files: tuple[Add, ...] = plan.files
+        if self._reads_all:
+            self.edit.depends_on_all()
+            self.files = plan_scan(snapshot).files
+        else:
+            self.edit.depends_on(plan.files, plan.filter)
+        self._key_filter = plan.filter
+        self.inserted = self.updated = self.deleted = 0
+
+    @property
+    def _reads_all(self) -> bool:
+        return any(clause.when is When.BY_SOURCE for clause in self._changing)
+
+    def find_matches(self) -> pl.DataFrame:
+        """Return the position of every row with a key of the source, and the source's row."""
+        keys = list(self._source.keys)
+        frame = self.edit.read(
+            self._candidates, columns=keys, where=self._key_filter, positions=True
+        )
+        joined = frame.join(
+            self._source.with_keys().select(SOURCE_ROW, *self._source.key_columns).lazy(),
+            left_on=keys,
+            right_on=self._source.key_columns,
+            how="inner",
+        )
+        return joined.select(FILE_COLUMN, ROW_COLUMN, SOURCE_ROW).collect()
+
+    def new_rows(self, matches: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """Yield updated and inserted rows, and mark rows that go."""
+        for rows in self._joined_rows(matches) if self._changing else ():
+            yield from self._change(rows)
+        if self._inserting:
+            yield from self._insert(matches[SOURCE_ROW])
+
+    def _joined_rows(self, matches: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        """Yield joined rows, so that those of one row of the table come together."""
+        needs = set().union(*(clause.needs for clause in self._changing))
+        if self.edit.changes is not None:
+            needs = set(self._schema.names)
+        rows = matches.lazy().join(self._source.frame.lazy(), on=SOURCE_ROW, how="left")
+        if not self._reads_all and needs <= set(self._source.keys):
+            same = [pl.col(PREFIX + name).alias(name) for name in self._source.keys]
+            yield rows.with_columns(same).collect()
+            return
+        files = self.files
+        if not self._reads_all:
+            touched = set(matches[FILE_COLUMN].unique())
+            files = tuple(file for file in files if file.file_path in touched)
+        if self._source.repeated_key is None:
+            yield from self.edit.stream(files, lambda group: self._join(group, needs))
+            return
+        for file in files:
+            yield self._join([file], needs).collect()
+
+    def _join(self, files: Sequence[Add], needs: set[str]) -> pl.LazyFrame:
+        keys = list(self._source.keys)
+        frame = self.edit.read(
+            files,
+            columns=sorted(needs | set(keys)),
+            where=None if self._reads_all else self._key_filter,
+            positions=True,
+        )
+        return frame.join(
+            self._source.with_keys().lazy(),
+            left_on=keys,
+            right_on=self._source.key_columns,
+            how="left" if self._reads_all else "inner",
+            coalesce=False,
+        )
+
+    def _change(self, rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
+        for clause, part in self._apart(rows):
+            if part.is_empty():
+                continue
+            self.edit.removed.take(part)
+            if clause.action is Action.DELETE:
+                self.deleted += part.height
+                self._record(part, ChangeType.DELETE)
+                continue
+            self.updated += part.height
+            after = _with_values(part, clause).select(self._schema.names)
+            after = self._rules.updated(after, clause.values.keys())
+            self._record(part, ChangeType.BEFORE)
+            self.edit.record(after, ChangeType.AFTER)
+            yield after
+
+    def _record(self, rows: pl.DataFrame, change: ChangeType) -> None:
+        if self.edit.changes is not None:
+            self.edit.record(rows.select(self._schema.names), change)
+
+    def _apart(self, rows: pl.DataFrame) -> Iterator[tuple[BoundClause, pl.DataFrame]]:
+        """Share rows out so that a row of the table is given once.
+
+        Raises:
+            ValidationError: several rows of the source would change it, not only delete it.
+        """
+        if self._source.repeated_key is None:
+            yield from self._joined.share_out(rows, self._changing)
+            return
+        place = [FILE_COLUMN, ROW_COLUMN]
+        shares = list(self._joined.share_out(rows, self._changing))
+        acting = pl.concat([part.select(*place, *self._source.keys) for _, part in shares])
+        twice = acting.filter(acting.select(place).is_duplicated()).head(1)
+        only_deletes = all(clause.action is Action.DELETE for clause in self._changing)
+        if not twice.is_empty() and not only_deletes:
+            key = twice.select(self._source.keys).row(0, named=True)
+            raise ValidationError(
+                f"several rows of the source would change the row with the key {key}",
+                field="on",
+                key=key,
+            )
+        seen: set[tuple[object, ...]] = set()
+        for clause, part in shares:
+            once = part.unique(place, keep="first", maintain_order=True)
+            fresh = [row not in seen for row in once.select(place).iter_rows()]
+            seen.update(once.select(place).iter_rows())
+            yield clause, once.filter(fresh)
+
+    def _insert(self, matched: pl.Series) -> Iterator[pl.DataFrame]:
+        fresh = self._source.frame.filter(~pl.col(SOURCE_ROW).is_in(matched.unique().implode()))
+        absent = set().union(*(clause.needs for clause in self._inserting))
+        types = to_polars_schema(self._schema)
+        fresh = fresh.with_columns(pl.lit(None, types[name]).alias(name) for name in absent)
+        for clause, part in self._joined.share_out(fresh, self._inserting):
+            if part.is_empty():
+                continue
+            self.inserted += part.height
+            rows = self._rules.inserted(_with_values(part, clause).select(clause.values.keys()))
+            if self.updated or self.deleted:
+                # PROTOCOL.md, "Add CDC File": with one such file, all changes are read from those.
+                self.edit.record(rows, ChangeType.INSERT)
+            yield rows
+
+
+def _with_values(rows: pl.DataFrame, clause: BoundClause) -> pl.DataFrame:
+    return rows.with_columns(value.alias(name) for name, value in clause.values.items())
