@@ -34,8 +34,33 @@ PartitionValues = Mapping[str, str | None]
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
 
 
+class _File:
+    """What actions on files have in common."""
+
+    __slots__ = ()
+    path: str
+
+    @property
+    def file_path(self) -> str:
+        """The file's path, decoded: relative to the table's root, or absolute."""
+        return decode_path(self.path)
+
+
+class _LogicalFile(_File):
+    """What actions on logical files have in common."""
+
+    __slots__ = ()
+    deletion_vector: DeletionVectorDescriptor | None
+
+    @property
+    def key(self) -> str:
+        """What tells this logical file from others: its path and its deletion vector."""
+        vector = self.deletion_vector
+        return logical_key(self.file_path, None if vector is None else vector.unique_id)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Add:
+class Add(_LogicalFile):
     """A data file, less the rows its deletion vector names, is part of the table."""
 
     path: str
@@ -52,17 +77,6 @@ class Add:
 
     def __post_init__(self) -> None:
         _check_file(self.path, self.size)
-
-    @property
-    def file_path(self) -> str:
-        """The file's path, decoded: relative to the table's root, or absolute."""
-        return decode_path(self.path)
-
-    @property
-    def key(self) -> str:
-        """What tells this logical file from others: its path and its deletion vector."""
-        vector = self.deletion_vector
-        return logical_key(self.file_path, None if vector is None else vector.unique_id)
 
     @classmethod
     def from_log(cls, body: JsonObject) -> Self:
@@ -122,7 +136,7 @@ class Add:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remove:
+class Remove(_LogicalFile):
     """A logical file is no longer part of the table."""
 
     path: str
@@ -138,17 +152,6 @@ class Remove:
 
     def __post_init__(self) -> None:
         _check_file(self.path, 0 if self.size is None else self.size)
-
-    @property
-    def file_path(self) -> str:
-        """The file's path, decoded: relative to the table's root, or absolute."""
-        return decode_path(self.path)
-
-    @property
-    def key(self) -> str:
-        """What tells this logical file from others: its path and its deletion vector."""
-        vector = self.deletion_vector
-        return logical_key(self.file_path, None if vector is None else vector.unique_id)
 
     @classmethod
     def from_log(cls, body: JsonObject) -> Self:
@@ -190,7 +193,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddCdc:
+class AddCdc(_File):
     """A file that holds the rows this commit changed."""
 
     path: str
@@ -200,11 +203,6 @@ class AddCdc:
 
     def __post_init__(self) -> None:
         _check_file(self.path, self.size)
-
-    @property
-    def file_path(self) -> str:
-        """The file's path, decoded: relative to the table's root, or absolute."""
-        return decode_path(self.path)
 
     @classmethod
     def from_log(cls, body: JsonObject) -> Self:
