@@ -134,15 +134,14 @@ def checkpoint_row(table: Path) -> Row:
 
 
 _PEAK = """
-import resource, sys
+import sys
+from pathlib import Path
+from measure import peak_above
 from polylake.log import load_snapshot, write_checkpoint
 from polylake.storage import LocalStorage
 storage = LocalStorage(sys.argv[1])
 snapshot = load_snapshot(storage)
-snapshot.files.table()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-write_checkpoint(storage, snapshot)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(peak_above(lambda: write_checkpoint(storage, snapshot)) // 2**20)
 """
 
 
@@ -152,7 +151,11 @@ def checkpoint_peak(table: Path) -> int:
     for file in (copy / "_delta_log").glob("*.checkpoint*"):
         file.unlink()
     result = subprocess.run(
-        [sys.executable, "-c", _PEAK, str(copy)], check=True, capture_output=True, text=True
+        [sys.executable, "-c", _PEAK, str(copy)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
     )
     shutil.rmtree(copy)
     return int(result.stdout)

@@ -59,6 +59,19 @@ def timed(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def peak_above(function: Callable[[], object]) -> int:
+    """Return by how many bytes the process grew at most while a function ran."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    before = _memory("VmRSS")
+    function()
+    return _memory("VmHWM") - before
+
+
+def _memory(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
+
+
 def write_report(sections: Iterable[tuple[str, list[Row]]]) -> None:
     """Write RESULTS.md for people and results.json for programs."""
     found = list(sections)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from polylake.errors import InvalidTableState, SchemaError, TableExists, UnsupportedFeature
@@ -101,7 +101,7 @@ class Snapshot:
             SchemaError: the schema in the log cannot be read.
             UnsupportedFeature: the schema has been through a type change polylake cannot read.
         """
-        schema = parse_schema(self.metadata.schema_string)
+        schema = _parse_schema(self.metadata.schema_string)
         try:
             check_type_changes(schema)
         except SchemaError as error:
@@ -150,6 +150,10 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"Snapshot({self.table!r}, version={self.version})"
+
+
+# A table's schema stays the same for many versions, and is a value that they can share.
+_parse_schema = lru_cache(maxsize=128)(parse_schema)
 
 
 def table_exists(table: str) -> TableExists:

@@ -155,10 +155,9 @@ def _first(
         )
     if version is not None or timestamp is None:
         return version or 0
-    moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
+    # The version after the last one that is older.
+    before = _moment(timestamp) - timedelta(microseconds=1)
     try:
-        # The version after the last one that is older.
-        before = moment - timedelta(milliseconds=1)
         return version_at(target.storage, before, latest_if_after=True, snapshot=latest) + 1
     except TimestampNotFound as error:
         oldest = error.facts["version"]
@@ -175,3 +174,12 @@ def _last(
     if timestamp is None:
         return latest.version
     return version_at(target.storage, timestamp, latest_if_after=True, snapshot=latest)
+
+
+def _moment(timestamp: datetime | str) -> datetime:
+    try:
+        return datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
+    except ValueError as error:
+        raise ValidationError(
+            f"{timestamp!r} is not ISO 8601, such as 2026-01-31T12:00:00Z", field="from_timestamp"
+        ) from error

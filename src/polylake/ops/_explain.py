@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 from polylake.query import (
     And,
@@ -22,7 +22,9 @@ from polylake.query import (
     Size,
     TypeIs,
 )
-from polylake.schema import Path
+
+if TYPE_CHECKING:
+    from polylake.schema import Path
 
 _LONGEST = 120
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
@@ -99,18 +101,13 @@ def _together(parts: tuple[Filter, ...]) -> tuple[Path, Operators] | None:
 
 def _among(parts: tuple[Filter, ...]) -> tuple[Path, Operators] | None:
     """Take ``$in`` with patterns together again."""
-    match parts:
-        case (In(path, values), *rest) if rest:
-            patterns = [part.pattern for part in rest if isinstance(part, Regex)]
-            if len(patterns) == len(rest) and {part.path for part in parts if _is_leaf(part)} == {
-                path
-            }:
-                return path, {"$in": [*values, *patterns]}
-    return None
-
-
-def _is_leaf(part: Filter) -> bool:
-    return not isinstance(part, (And, Or, Not))
+    if len(parts) < 2 or not isinstance(parts[0], In):
+        return None
+    path, values = parts[0].path, parts[0].values
+    patterns = [p.pattern for p in parts[1:] if isinstance(p, Regex) and p.path == path]
+    if len(patterns) < len(parts) - 1:
+        return None
+    return path, {"$in": [*values, *patterns]}
 
 
 def _opposite(operators: Operators) -> Operators:

@@ -100,7 +100,9 @@ class _Run:
         self._source = source
         self._joined = JoinedRows(self._schema, source.schema)
         self._rules = RowRules(snapshot)
-        bound = [self._joined.bind(clause) for clause in clauses]
+        # A source without rows says nothing of its columns, and no clause needs them then.
+        used = [c for c in clauses if source.frame.height or c.when is When.BY_SOURCE]
+        bound = [self._joined.bind(clause) for clause in used]
         self._changing = [c for c in bound if c.action is not Action.INSERT]
         self._inserting = [c for c in bound if c.action is Action.INSERT]
         if any(clause.action is Action.UPDATE for clause in bound):

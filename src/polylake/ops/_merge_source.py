@@ -98,7 +98,9 @@ def _columns_of(data: object, schema: StructType) -> tuple[object, list[str], St
         return inferred.data, list(inferred.schema.names), inferred.schema
     if not isinstance(data, pa.Table | pa.RecordBatchReader) and not _has_stream(data):
         rows = list(data)
-        if rows and all(isinstance(row, Mapping) for row in rows):
+        if not rows:
+            return rows, list(schema.names), schema
+        if all(isinstance(row, Mapping) for row in rows):
             names = list(dict.fromkeys(name for row in rows for name in row))
             extra = [name for name in names if schema.find(name) is None]
             others = [{name: row.get(name) for name in extra} for row in rows] if extra else []

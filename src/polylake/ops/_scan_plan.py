@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from polylake.log import parse_stats, rows_to_adds, stats_type
-from polylake.query import EVERYTHING, And, ZoneColumns, bind_filter, filter_paths, prune_expr
+from polylake.ops._explain import describe_filter
+from polylake.query import (
+    EVERYTHING,
+    And,
+    ZoneColumns,
+    bind_filter,
+    filter_paths,
+    parse_filter,
+    prune_expr,
+)
 from polylake.schema import (
+    VARIANT,
     ArrayType,
     MapType,
     StructField,
@@ -40,7 +50,9 @@ class ScanPlan:
     total_files: int
     total_bytes: int
     pruned: Mapping[str, int]
-    """How many files each part of the filter ruled out; a file counts for the first that did."""
+    """How many files each part of the filter, as it was typed, ruled out and by what.
+
+    A file counts for the first part that did."""
 
     @property
     def bytes(self) -> int:
@@ -55,7 +67,8 @@ class ScanPlan:
                 f"{self.bytes} of {self.total_bytes} bytes"
             ),
         ]
-        lines += [f"  {count} files cannot match {part}" for part, count in self.pruned.items()]
+        for part, count in self.pruned.items():
+            lines.append(f"  {count} {'file' if count == 1 else 'files'} cannot match {part}")
         return "\n".join(lines)
 
 
@@ -67,7 +80,8 @@ def plan_scan(snapshot: Snapshot, where: Mapping[str, object] | Filter | None = 
     Raises:
         ValidationError: the filter has an unknown operator or a bad operand.
     """
-    bound = bind_filter(where, snapshot.schema)
+    typed = parse_filter(where)
+    bound = bind_filter(typed, snapshot.schema)
     files = snapshot.files
     totals = snapshot.totals
     if bound == EVERYTHING:
@@ -80,20 +94,21 @@ def plan_scan(snapshot: Snapshot, where: Mapping[str, object] | Filter | None = 
             pruned={},
         )
     zones = _Zones(snapshot, filter_paths(bound))
-    parts = bound.parts if isinstance(bound, And) else (bound,)
+    parts = filter_parts(bound)
     masks = zones.frame.select(
         prune_expr(part, zones.resolve).alias(str(number)) for number, part in enumerate(parts)
     )
     kept: pl.Series | None = None
     pruned: dict[str, int] = {}
-    for part, mask in zip(parts, masks.iter_columns(), strict=True):
+    # Binding changes leaves alone, so that parts as typed and as bound stand side by side.
+    for part, mask in zip(filter_parts(typed), masks.iter_columns(), strict=True):
         full = (
             mask if len(mask) == zones.frame.height else mask.new_from_index(0, zones.frame.height)
         )
         before = zones.frame.height if kept is None else int(kept.sum())
         kept = full if kept is None else kept & full
         if ruled_out := before - int(kept.sum()):
-            pruned[str(part)] = ruled_out
+            pruned[f"{describe_filter(part)}, by {_evidence(snapshot, part)}"] = ruled_out
     rows = files.table()
     if kept is not None:
         rows = rows.filter(kept.to_arrow())
@@ -105,6 +120,16 @@ def plan_scan(snapshot: Snapshot, where: Mapping[str, object] | Filter | None = 
         total_bytes=totals.size_bytes,
         pruned=pruned,
     )
+
+
+def filter_parts(tree: Filter) -> tuple[Filter, ...]:
+    """Return the filters that all have to match, one by itself if there is only one."""
+    return tree.parts if isinstance(tree, And) else (tree,)
+
+
+def _evidence(snapshot: Snapshot, part: Filter) -> str:
+    columns = {path[0] for path in filter_paths(part)}
+    return "partition values" if columns <= {*snapshot.partition_columns} else "statistics"
 
 
 class _Zones:
@@ -154,7 +179,7 @@ def _leaf_type(schema: StructType, path: Path) -> DataType | None:
         if field is None:
             return None
         here = field.type
-    return None if isinstance(here, (StructType, ArrayType, MapType)) else here
+    return None if isinstance(here, (StructType, ArrayType, MapType)) or here == VARIANT else here
 
 
 def _records(snapshot: Snapshot) -> pa.Table:

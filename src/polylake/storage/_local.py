@@ -46,11 +46,12 @@ class LocalStorage:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.abspath(root)  # noqa: PTH100  # Path.absolute keeps the dots
+        self._url = Path(self._root).as_uri()
 
     @property
     def url(self) -> str:
         """The folder as a ``file://`` address."""
-        return Path(self._root).as_uri()
+        return self._url
 
     def at(self, prefix: str) -> Storage:
         """Return the same store rooted at ``prefix``."""

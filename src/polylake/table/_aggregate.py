@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from polylake.engine.local import without_nulls
 from polylake.errors import ValidationError
 from polylake.query.aggregate import (
     Pipeline,
@@ -41,15 +40,11 @@ def aggregate(
             raise ValidationError(
                 f"$lookup names {name!r}; pass it as tables={{{name!r}: table}}", field="$lookup"
             )
-        return _documents(tables[name])
+        return tables[name].documents()
 
     stages = split.rest.stages
     plan = group_to_polars(stages[0], scan.snapshot.schema) if stages else None
     if plan is None:
-        return list(run_pipeline(split.rest, _documents(narrow), lookup=find))
+        return list(run_pipeline(split.rest, narrow.documents(), lookup=find))
     groups = plan.documents(plan.apply(narrow.to_polars()).collect(engine="streaming"))
     return list(run_pipeline(Pipeline(stages[1:]), groups, lookup=find))
-
-
-def _documents(scan: Scan) -> Iterator[dict[str, Any]]:
-    return map(without_nulls, scan.to_dicts())

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polylake.errors import LogError
 from polylake.table._delta_table import DeltaTable
 
 if TYPE_CHECKING:
@@ -101,10 +102,15 @@ class TableCache:
                 self._misses += 1
         # The log is read outside the lock: one slow table must not hold up the others.
         table = DeltaTable(uri, options=self._options) if entry is None else entry.table
-        table.refresh()
+        started_s = self._clock()
+        try:
+            table.refresh()
+        except LogError:
+            self.drop(uri)
+            raise
         with self._lock:
-            kept = self._entries.setdefault(uri, _Entry(table, 0.0))
-            kept.checked_s = self._clock()
+            kept = self._entries.setdefault(uri, _Entry(table, started_s))
+            kept.checked_s = max(kept.checked_s, started_s)
             self._entries.move_to_end(uri)
             while len(self._entries) > self._max_tables:
                 self._entries.popitem(last=False)

@@ -14,6 +14,7 @@ from polylake.log import (
     DeltaLog,
     TableOptions,
     history,
+    refresh_snapshot,
     version_at,
     write_checkpoint,
 )
@@ -31,7 +32,7 @@ from polylake.ops import (
     upsert,
     write,
 )
-from polylake.storage import Storage, open_storage
+from polylake.storage import Storage, StorageOptions, open_storage
 from polylake.table._alter import TableAlter
 from polylake.table._reader import TableReader, TableVersion
 from polylake.table._transaction import TableTransaction
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
         UpdateMetrics,
         WriteResult,
     )
-    from polylake.storage import StorageOptions
 
 
 class DeltaTable(TableReader):
@@ -93,6 +93,11 @@ class DeltaTable(TableReader):
         """
         if isinstance(location, (str, os.PathLike)):
             storage = open_storage(location, options, **storage_options)
+        elif options is not None or storage_options:
+            raise ValidationError(
+                f"options of a store go with its URL; {location.url} is open already",
+                field=next(iter(storage_options), "options"),
+            )
         else:
             storage = location
         if path is not None:
@@ -107,7 +112,7 @@ class DeltaTable(TableReader):
         schema: object,
         *,
         mode: str = "error",
-        **options: Any,  # noqa: ANN401 - fields of TableOptions
+        **options: Any,  # noqa: ANN401 - fields of TableOptions, keywords of the constructor
     ) -> Self:
         """Create a table without rows.
 
@@ -115,14 +120,21 @@ class DeltaTable(TableReader):
             location: a path or URL, or an open store.
             schema: a ``StructType``, an Arrow schema, or rows that have the schema.
             mode: what to do if there is a table: ``error``, ``ignore`` or ``replace``.
-            options: ``partition_by``, ``configuration``, ``features``, ``name``, ``description``.
+            options: ``partition_by``, ``configuration``, ``features``, ``name``, ``description``;
+                and what the constructor takes.
 
         Raises:
             TableExists: there is a table already, and ``mode`` is ``error``.
             ValidationError: the schema or an option is not acceptable.
         """
-        table = cls(location)
-        create_table(table._target, schema, options=_build(TableOptions, options), mode=mode)  # type: ignore[arg-type]  # checked there
+        known = _names(TableOptions)
+        given = {name: value for name, value in options.items() if name in known}
+        others = {name: value for name, value in options.items() if name not in known}
+        unknown = others.keys() - _CONSTRUCTOR - _names(StorageOptions)
+        if unknown:
+            raise _unknown_option(min(unknown), known | _CONSTRUCTOR | _names(StorageOptions))
+        table = cls(location, **others)
+        create_table(table._target, schema, options=_build(TableOptions, given), mode=mode)  # type: ignore[arg-type]  # checked there
         return table
 
     def exists(self) -> bool:
@@ -160,7 +172,7 @@ class DeltaTable(TableReader):
             raise ValidationError("give either a version or a timestamp", field="version")
         log = self._target.log
         if timestamp is not None:
-            version = version_at(log.storage, timestamp, snapshot=log.refresh())
+            version = version_at(log.storage, timestamp, snapshot=self._latest())
         return TableVersion(self._target, log.snapshot(version))
 
     def write(
@@ -253,7 +265,7 @@ class DeltaTable(TableReader):
         Raises:
             LogError: the log cannot be read.
         """
-        return history(self._target.storage, limit=limit, snapshot=self._target.fresh())
+        return history(self._target.storage, limit=limit, snapshot=self._latest())
 
     def restore(
         self,
@@ -303,16 +315,36 @@ class DeltaTable(TableReader):
         Raises:
             ValidationError: the table does not allow this kind.
         """
-        return write_checkpoint(self._target.storage, self._target.fresh(), kind=kind)
+        return write_checkpoint(self._target.storage, self._latest(), kind=kind)
+
+    def _latest(self) -> Snapshot:
+        """Return the latest version, leaving what reads see as it is."""
+        return refresh_snapshot(self._target.storage, self.snapshot())
+
+
+_CONSTRUCTOR = frozenset({"path", "engine", "memory_bytes", "options", "settings"})
+_LISTS = frozenset({"partition_by", "features", "bloom_columns", "sort_by"})
 
 
 def _build(kind: type[Any], options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - an options value
     """Make an options value of keywords, which may give lists for tuples."""
-    known = {field.name for field in fields(kind)}
-    unknown = sorted(options.keys() - known)
+    known = _names(kind)
+    unknown = options.keys() - known
     if unknown:
-        raise ValidationError(
-            f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}",
-            field=unknown[0],
-        )
-    return kind(**{n: tuple(v) if isinstance(v, list) else v for n, v in options.items()})
+        raise _unknown_option(min(unknown), known)
+    given = dict(options)
+    for name in _LISTS & given.keys():
+        value = given[name]
+        if isinstance(value, (str, list)):
+            given[name] = (value,) if isinstance(value, str) else tuple(value)
+    return kind(**given)
+
+
+def _names(kind: type[Any]) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
+
+
+def _unknown_option(name: str, known: frozenset[str]) -> ValidationError:
+    return ValidationError(
+        f"unknown option {name!r}; there are {', '.join(sorted(known))}", field=name
+    )

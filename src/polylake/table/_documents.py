@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from polylake.engine.local import to_documents
 from polylake.errors import ValidationError
-from polylake.query import compare_key, parse_projection, project, projection_columns
+from polylake.query import (
+    compare_key,
+    parse_projection,
+    project,
+    projection_columns,
+    run_pipeline,
+)
 from polylake.schema import BINARY, DOUBLE, FLOAT, VARIANT, DecimalType, PrimitiveType
 from polylake.table._scan import Scan
 
@@ -49,17 +54,18 @@ def find_documents(scan: Scan, page: Page) -> list[dict[str, Any]]:
     projection = parse_projection(page.projection)
     shown = projection_columns(projection, schema)
     ordering = [path.split(".", 1)[0] for path, _ in keys]
-    read = [name for name in schema.names if name in shown or name in ordering]
+    # A frame without a column would have no rows.
+    read = [n for n in schema.names if n in shown or n in ordering] or schema.names[:1]
     frame = Scan(scan.target, scan.snapshot, scan.where, tuple(read)).to_polars()
     if all(_is_sortable(schema, path) for path, _ in keys):
         frame = _sorted_frame(frame, keys, schema) if keys else frame
-        rows = frame.slice(page.skip, page.limit).select(shown).collect()
-        documents: Iterable[dict[str, Any]] = to_documents(rows, schema)
+        rows = frame.slice(page.skip, page.limit).collect()
     else:
-        end = None if page.limit is None else page.skip + page.limit
-        everything = list(to_documents(frame.collect(), schema))
-        documents = islice(_sorted_documents(everything, keys), page.skip, end)
-        documents = ({name: document[name] for name in shown} for document in documents)
+        rows = frame.collect()
+        rows = rows[_order(rows, keys, schema)].slice(page.skip, page.limit)
+    if not shown:
+        return [{} for _ in range(rows.height)]
+    documents: Iterable[dict[str, Any]] = to_documents(rows.select(shown), schema)
     if all(len(path) == 1 for path in projection.paths):
         return list(documents)
     return [project(document, projection) for document in documents]
@@ -105,12 +111,12 @@ def distinct_values(scan: Scan, path: str) -> list[Any]:
     if path == name and is_scalar:
         values = narrow.to_polars().unique().collect()[name].drop_nulls().to_list()
         return sorted(values, key=compare_key)
+    steps = path.split(".")
     seen: dict[Any, Any] = {}
-    for document in narrow.to_dicts():
-        for value in _values_at(document, path.split(".")):
-            if value is not None:
-                seen.setdefault(_hashable(compare_key(value)), value)
-    return sorted(seen.values(), key=compare_key)
+    for document in narrow.documents():
+        for value in _values_at(document, steps):
+            seen.setdefault(compare_key(value), value)
+    return [seen[key] for key in sorted(seen)]
 
 
 def _is_sortable(schema: StructType, path: str) -> bool:
@@ -141,30 +147,29 @@ def _sorted_frame(
     return frame.sort(by, descending=descending, nulls_last=descending, maintain_order=True)
 
 
-def _sorted_documents(
-    documents: list[dict[str, Any]], keys: list[tuple[str, int]]
-) -> list[dict[str, Any]]:
-    for path, direction in reversed(keys):
-        steps = path.split(".")
+def _order(rows: pl.DataFrame, keys: list[tuple[str, int]], schema: StructType) -> list[int]:
+    """Return the rows' numbers in the order of keys that only documents can be sorted by."""
+    named = {path.split(".", 1)[0] for path, _ in keys}
+    seen = rows.select(name for name in rows.columns if name in named)
+    if not seen.width:
+        return list(range(rows.height))
+    documents = to_documents(seen, schema, with_missing=False)
+    numbered = ({**document, _ROW: at} for at, document in enumerate(documents))
+    return [document[_ROW] for document in run_pipeline([{"$sort": dict(keys)}], numbered)]
 
-        def rank(document: dict[str, Any], steps: list[str] = steps, way: int = direction) -> Any:  # noqa: ANN401 - any comparable
-            # An array sorts by its least element upwards, by its greatest downwards.
-            ranks = [compare_key(value) for value in _values_at(document, steps)]
-            return (min if way > 0 else max)(ranks, default=compare_key(None))
 
-        documents = sorted(documents, key=rank, reverse=direction < 0)
-    return documents
+_ROW = "\0row"  # no column of a table has this name
 
 
 def _values_at(value: Any, steps: list[str]) -> list[Any]:  # noqa: ANN401 - any document
-    if isinstance(value, list):
-        return [found for item in value for found in _values_at(item, steps)]
+    """Return what a path leads to, the elements of an array at its end one by one."""
     if not steps:
-        return [value]
-    if not isinstance(value, dict):
+        return value if isinstance(value, list) else [value]
+    if isinstance(value, dict):
+        return _values_at(value[steps[0]], steps[1:]) if steps[0] in value else []
+    if not isinstance(value, list):
         return []
-    return _values_at(value.get(steps[0]), steps[1:])
-
-
-def _hashable(key: Any) -> Any:  # noqa: ANN401 - any comparable
-    return tuple(_hashable(part) for part in key) if isinstance(key, (list, tuple)) else key
+    found = [one for item in value if isinstance(item, dict) for one in _values_at(item, steps)]
+    if steps[0].isdecimal() and int(steps[0]) < len(value):
+        found += _values_at(value[int(steps[0])], steps[1:])
+    return found

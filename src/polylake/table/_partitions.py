@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polylake.query import compare_key
 from polylake.schema import parse_partition_value, physical_name
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def partition_summaries(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Return each partition's values with its number of files and bytes, in order of the text.
+    """Return each partition's values with its number of files and bytes, in order of the values.
 
     Raises:
         SchemaError: a partition value does not fit its column.
@@ -25,11 +26,11 @@ def partition_summaries(snapshot: Snapshot) -> list[dict[str, Any]]:
         rows["size"].to_pylist(),
         strict=True,
     ):
-        count = counts.setdefault(tuple(values.get(name) for name in names), [0, 0])
+        # PROTOCOL.md, "Partition Value Serialization": empty text is null too.
+        count = counts.setdefault(tuple(values.get(name) or None for name in names), [0, 0])
         count[0] += 1
         count[1] += size
-    ordered = sorted(counts.items(), key=lambda item: [(v is not None, v or "") for v in item[0]])
-    return [
+    found: list[dict[str, Any]] = [
         {
             "values": {
                 column.name: parse_partition_value(text, column.type, column=column.name)
@@ -38,5 +39,6 @@ def partition_summaries(snapshot: Snapshot) -> list[dict[str, Any]]:
             "files": files,
             "bytes": size,
         }
-        for texts, (files, size) in ordered
+        for texts, (files, size) in counts.items()
     ]
+    return sorted(found, key=lambda partition: [*map(compare_key, partition["values"].values())])

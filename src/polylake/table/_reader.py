@@ -111,7 +111,12 @@ class TableReader(ABC):
 
         Raises:
             SchemaError: there is no such column.
+            ValidationError: ``columns`` is empty, or has one twice.
         """
+        if isinstance(columns, str):
+            raise ValidationError(
+                f"columns is a list of names; write [{columns!r}]", field="columns"
+            )
         chosen = None if columns is None else tuple(columns)
         return Scan(self._target, self.snapshot(), where, chosen, positions)
 

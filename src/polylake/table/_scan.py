@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from polylake.engine import TableShape
 from polylake.engine.local import keep_matching, to_arrow, to_batches, to_documents
-from polylake.errors import SchemaError
+from polylake.errors import SchemaError, ValidationError
 from polylake.log import num_records
-from polylake.ops import ScanPlan, plan_scan
-from polylake.query import EVERYTHING, filter_paths, to_polars
+from polylake.ops import ScanPlan, describe_filter, filter_parts, plan_scan
+from polylake.query import EVERYTHING, And, filter_paths, to_polars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,12 @@ class Scan:
 
     def __post_init__(self) -> None:
         known = self.snapshot.schema.names
-        for name in self.columns or ():
+        columns = known if self.columns is None else self.columns
+        if not columns or len(set(columns)) < len(columns):
+            raise ValidationError(
+                f"columns are {list(columns)}; name at least one, and each once", field="columns"
+            )
+        for name in columns:
             if name not in known:
                 raise SchemaError(
                     f"there is no column {name!r}; the table has {', '.join(known)}", field=name
@@ -57,12 +62,16 @@ class Scan:
 
     def explain(self) -> str:
         """Say which files are read, which are not and why, and what the reader checks itself."""
-        pushed = to_polars(self.plan.filter, self.snapshot.schema)
         lines = [str(self.plan)]
-        if pushed.expr is not None:
-            lines.append(f"rows are filtered while they are read by {pushed.expr}")
-        if pushed.residual is not None:
-            lines.append(f"rows are checked one by one for {pushed.residual}")
+        by_engine: list[Filter] = []
+        one_by_one: list[Filter] = []
+        for part in filter_parts(self.plan.filter):
+            exact = to_polars(part, self.snapshot.schema).residual is None
+            (by_engine if exact else one_by_one).append(part)
+        if by_engine:
+            lines.append(f"filter rows while reading: {describe_filter(And(tuple(by_engine)))}")
+        if one_by_one:
+            lines.append(f"check rows one by one: {describe_filter(And(tuple(one_by_one)))}")
         return "\n".join(lines)
 
     def to_polars(self) -> pl.LazyFrame:
@@ -73,8 +82,8 @@ class Scan:
         """
         schema, plan = self.snapshot.schema, self.plan
         wanted = None if self.columns is None else list(self.columns)
-        read = wanted
-        if wanted is not None and plan.filter != EVERYTHING:
+        read = None
+        if wanted is not None:
             named = {path[0] for path in filter_paths(plan.filter)}
             read = [name for name in schema.names if name in named or name in wanted]
         frame: pl.LazyFrame = self.target.engine.read(
@@ -138,6 +147,15 @@ class Scan:
         for rows in self.to_polars().collect_batches():
             yield from to_documents(rows, self.snapshot.schema)
 
+    def documents(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as filters and pipelines see them: what is missing is not there.
+
+        Raises:
+            StorageError: a file is missing or cannot be read.
+        """
+        for rows in self.to_polars().collect_batches():
+            yield from to_documents(rows, self.snapshot.schema, with_missing=False)
+
     def count(self) -> int:
         """Return how many rows match; without a filter no data file is read.
 
@@ -152,7 +170,12 @@ class Scan:
                 return sum(count or 0 for count in counts) - deleted
         import polars as pl  # noqa: PLC0415 - slow to import
 
-        return int(self.to_polars().select(pl.len()).collect().item())
+        names = self.snapshot.schema.names
+        named = {path[0] for path in filter_paths(self.plan.filter)}
+        # A frame without a column would have no rows.
+        columns = tuple(name for name in names if name in named) or tuple(names[:1])
+        narrow = replace(self, columns=columns, positions=False)
+        return int(narrow.to_polars().select(pl.len()).collect().item())
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)}"

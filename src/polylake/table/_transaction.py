@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from pyroaring import BitMap64
 
-from polylake.engine import TableShape, WrittenFile, to_batches
-from polylake.errors import ConcurrencyError, ValidationError
-from polylake.ops import layout_of, read_vector, write_vectors
+from polylake.engine import WrittenFile
+from polylake.errors import ConcurrencyError, LogError, ValidationError
+from polylake.log import num_records
+from polylake.ops import WriteOptions, discard, fit_rows, plan_write, read_vector, write_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +30,8 @@ class TableTransaction:
         transaction.result.version
 
     Leaving the ``with`` block commits; leaving it by an error leaves the table as it was. Rows
-    are written to files at once and become part of the table with the commit.
+    are written to files at once and become part of the table with the commit; where it is certain
+    that they do not, the files are deleted again.
     """
 
     def __init__(
@@ -45,7 +48,10 @@ class TableTransaction:
             ConcurrencyError: the table is not at ``expected_version``.
         """
         self._target = target
-        self.snapshot: Snapshot = target.fresh()
+        latest = target.fresh()
+        self.log = target.log.begin(operation, parameters)
+        """The transaction on the log, for reads to declare and actions to add by hand."""
+        self.snapshot: Snapshot = self.log.snapshot or latest
         """The version the transaction started from."""
         if expected_version not in (None, self.snapshot.version):
             raise ConcurrencyError(
@@ -54,13 +60,15 @@ class TableTransaction:
                 expected_version=expected_version,
                 actual_version=self.snapshot.version,
             )
-        self.log = target.log.begin(operation, parameters)
-        """The transaction on the log, for reads to declare and actions to add by hand."""
         if expected_version is not None:
             self.log.expect_no_other()
         self._result: CommitResult | None = None
+        self._is_tried = False
         self._metrics: dict[str, object] = {}
         self._deleted: dict[str, BitMap64] = {}
+        self._written: list[WrittenFile] = []
+        self._shape = self.snapshot
+        """The table as it will be, with the metadata and protocol set so far."""
 
     @property
     def result(self) -> CommitResult:
@@ -76,18 +84,22 @@ class TableTransaction:
     def write(
         self, data: object, *, layout: Layout | None = None, data_change: bool = True
     ) -> list[WrittenFile]:
-        """Write rows to new files, which the commit adds.
+        """Write rows to new files, which the commit adds; metadata that was set counts already.
 
         Raises:
             SchemaError: the rows do not fit the table.
+            ValidationError: a row breaks a constraint.
             StorageError: the store refused.
         """
-        snapshot = self.snapshot
-        rows = to_batches(data, snapshot.schema).batches
-        chosen = layout or layout_of(snapshot.configuration)
-        files = self._target.engine.write(
-            self._target.storage, TableShape.of(snapshot), rows, chosen
+        target = self._target
+        plan, rows = plan_write(target, self._shape, data, WriteOptions())
+        files = target.engine.write(
+            target.storage, plan.shape, fit_rows(plan, rows), layout or plan.layout
         )
+        self._written += files
+        if plan.final_metadata != plan.metadata:
+            # Identity columns have moved on.
+            self.set_metadata(plan.final_metadata)
         self.add_files(files, data_change=data_change)
         return files
 
@@ -107,7 +119,8 @@ class TableTransaction:
         """Delete rows by their positions in live files, by decoded path.
 
         Raises:
-            ValidationError: the table has no deletion vectors enabled, or a file is not live.
+            ValidationError: the table has no deletion vectors enabled, a file is not live, or
+                has no such row.
         """
         if not self.snapshot.is_set("delta.enableDeletionVectors"):
             raise ValidationError(
@@ -115,8 +128,9 @@ class TableTransaction:
                 "by position",
                 field="delta.enableDeletionVectors",
             )
+        live = self._live(set(positions))
         for path, rows in positions.items():
-            self._deleted.setdefault(path, BitMap64()).update(rows)
+            self._deleted.setdefault(path, BitMap64()).update(_checked(live[path], rows))
 
     def remove_files(self, paths: Iterable[str], *, data_change: bool = True) -> None:
         """Remove live files, by decoded path.
@@ -131,10 +145,12 @@ class TableTransaction:
     def set_metadata(self, metadata: Metadata) -> None:
         """Replace schema, partitioning and properties in the same commit."""
         self.log.set_metadata(metadata)
+        self._shape = replace(self._shape, metadata=metadata)
 
     def set_protocol(self, protocol: Protocol) -> None:
         """Upgrade the protocol in the same commit; clients that do not know it are locked out."""
         self.log.set_protocol(protocol)
+        self._shape = replace(self._shape, protocol=protocol)
 
     def set_txn(self, app_id: str, version: int, *, expected: int | None = -1) -> None:
         """Record how far an application has come; see ``polylake.log.Transaction.set_txn``.
@@ -161,18 +177,32 @@ class TableTransaction:
 
         Raises:
             ConcurrencyError: another writer's commit does not allow it; the type says which way.
+            ValidationError: the table does not allow a change, or this was committed already.
             PolylakeError: as ``polylake.log.Transaction.commit``.
         """
-        self._apply_deletes()
-        self._result = self._target.log.commit(self.log, self._metrics)
+        if self._is_tried:
+            raise ValidationError("the transaction was committed already", field="transaction")
+        self._is_tried = True
+        try:
+            self._apply_deletes()
+            self._result = self._target.log.commit(self.log, self._metrics)
+        except (ConcurrencyError, LogError, ValidationError):
+            self._discard()
+            raise
+        if not self._result.applied:
+            self._discard()
         return self._result
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None and self._result is None:
+        if self._is_tried:
+            return
+        if kind is None:
             self.commit()
+        else:
+            self._discard()
 
     def _apply_deletes(self) -> None:
         storage = self._target.storage
@@ -181,9 +211,19 @@ class TableTransaction:
         marked = []
         for path, rows in self._deleted.items():
             add = live[path]
+            before = read_vector(storage, add)
+            after = before | rows
+            if len(after) == len(before):
+                continue
             self.log.remove(add.to_remove(deletion_timestamp=now))
-            marked.append((add, read_vector(storage, add) | rows))
+            if len(after) != num_records(add.stats):
+                marked.append((add, after))
         self.log.add(*write_vectors(storage, marked))
+
+    def _discard(self) -> None:
+        if self._written:
+            discard(self._target, self._written)
+            self._written = []
 
     def _live(self, paths: set[str]) -> dict[str, Add]:
         found = self.snapshot.files.find(paths)
@@ -193,3 +233,18 @@ class TableTransaction:
                 f"{min(missing)} is not a live file of {self.snapshot.table}", field="paths"
             )
         return found
+
+
+def _checked(file: Add, rows: Iterable[int]) -> list[int]:
+    count = num_records(file.stats)
+    if count is None:
+        raise ValidationError(
+            f"the log does not say how many rows {file.file_path} has", field="positions"
+        )
+    positions = list(rows)
+    outside = [row for row in positions if not 0 <= row < count]
+    if outside:
+        raise ValidationError(
+            f"{file.file_path} has {count} rows, none at {outside[0]}", field="positions"
+        )
+    return positions

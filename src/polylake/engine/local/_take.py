@@ -12,7 +12,7 @@ from polylake.engine.local._columns import Columns
 from polylake.engine.local._conform import conform, find_column
 from polylake.engine.local._data_files import open_files
 from polylake.errors import ValidationError
-from polylake.schema import parse_partition_value, to_arrow_type
+from polylake.schema import parse_partition_value, to_arrow, to_arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def take_rows(
 ) -> pa.Table:
     """Return rows of one file in the order of ``positions``; deleted ones too.
 
-    Only the row groups that hold them are read, and only the columns asked for.
+    Only the row groups that hold them are read, and only the columns asked for, in that order.
 
     Raises:
         FileNotFound: the file is missing.
@@ -39,6 +39,9 @@ def take_rows(
         SchemaError: there is no such column, or the file does not fit the table.
     """
     chosen = Columns.of(shape, columns)
+    names = chosen.schema.names if columns is None else columns
+    if not positions:
+        return to_arrow(chosen.schema).empty_table().select(names)
     (file,) = open_files(storage, [add])
     ends = list(accumulate(file.row_groups))
     for position in positions:
@@ -53,9 +56,9 @@ def take_rows(
     with file.open() as parquet:
         stored = parquet.schema_arrow
         places = (find_column(field, stored, chosen.mode) for field in chosen.data)
-        names = [stored[at].name for at in places if at is not None]
-        table = parquet.read_row_groups(groups, columns=names)
-        if not names:
+        found = [stored[at].name for at in places if at is not None]
+        table = parquet.read_row_groups(groups, columns=found)
+        if not found:
             table = pa.table({"": pa.nulls(sum(sizes))})
     rows = conform(table, chosen.data, chosen.mode)
     picked = []
@@ -63,7 +66,7 @@ def take_rows(
         group = bisect_right(ends, position)
         picked.append(offsets[group] + position - starts[group])
     rows = rows.take(pa.array(picked, pa.int64())) if rows.num_columns else rows
-    return _with_partitions(rows, chosen, add, len(positions))
+    return _with_partitions(rows, chosen, add, len(positions)).select(names)
 
 
 def _with_partitions(rows: pa.Table, chosen: Columns, add: Add, count: int) -> pa.Table:
