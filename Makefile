@@ -41,6 +41,7 @@ bench: $(READY) ## Run every benchmark and write benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/run.py
 
 docs: $(READY) ## Build the documentation into site/
+	$(BIN)/python scripts/generate_docs.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock: $(READY) ## Pin what pyproject.toml asks for; UPGRADE=1 takes the newest of everything

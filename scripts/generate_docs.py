@@ -1,34 +1,43 @@
 #!/usr/bin/env python3
 """Write into README.md and docs/ what the code says itself: tables of options, features, errors.
 
-A generated part stands between ``<!-- generated: name -->`` and ``<!-- end -->``.
+A generated part stands between ``<!-- generated: name -->`` and ``<!-- end -->``. With ``--check``
+nothing is written: pages that are out of date are named, and the exit status is 1.
 """
 
 import ast
 import inspect
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from polylake import errors, retry
 from polylake.log import FEATURES
+from polylake.ops import WriteOptions
+from polylake.query import OPERATORS, Use
+from polylake.query.aggregate import CATALOG, Kind
 from polylake.storage import StorageOptions
 
 _PART = re.compile(r"(?<=<!-- generated: )(?P<name>[a-z-]+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 _KINDS = {"s3": "S3", "r2": "R2", "gs": "GCS", "az": "Azure"}
 
 
-def main() -> None:
-    """Rewrite the pages that are out of date, and name them."""
+def main(*, check: bool) -> int:
+    """Rewrite the pages that are out of date, or only look for them, and name them."""
     root = Path(__file__).parents[1]
+    stale = 0
     for page in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
         text = page.read_text()
         fresh = regenerate(text)
         if fresh != text:
-            page.write_text(fresh)
-            sys.stdout.write(f"{page.relative_to(root)}\n")
+            stale += 1
+            if not check:
+                page.write_text(fresh)
+            told = ": out of date, run scripts/generate_docs.py" if check else ""
+            sys.stdout.write(f"{page.relative_to(root)}{told}\n")
+    return 1 if check and stale else 0
 
 
 def regenerate(text: str) -> str:
@@ -44,14 +53,13 @@ def regenerate(text: str) -> str:
 
 def storage_options() -> str:
     """Return the table of what ``open_storage`` takes."""
-    meanings = _field_docs(StorageOptions)
+    meanings = _PLAIN | _field_docs(StorageOptions)
     rows = []
     for option in fields(StorageOptions):
         schemes = [_KINDS[scheme] for scheme in option.metadata["schemes"]]
         kinds = "all" if len(schemes) == len(_KINDS) else ", ".join(schemes)
         secret = " (secret)" if option.metadata["secret"] else ""
-        meaning = _markdown(meanings.get(option.name) or _PLAIN[option.name])
-        rows.append((f"`{option.name}`", kinds, meaning + secret))
+        rows.append((f"`{option.name}`", kinds, _markdown(meanings[option.name]) + secret))
     return _table(("option", "for", "meaning"), rows)
 
 
@@ -63,6 +71,35 @@ def retry_policy() -> str:
         shown = default.__name__ if callable(default) else f"{default:g}"
         rows.append((f"`{field.name}`", f"`{shown}`", _RETRY_MEANINGS[field.name]))
     return _table(("field", "default", "meaning"), rows)
+
+
+def write_options() -> str:
+    """Return the table of what ``DeltaTable.write`` takes."""
+    meanings = _WRITE_MEANINGS | _field_docs(WriteOptions)
+    rows = [
+        (f"`{option.name}`", _markdown(meanings[option.name])) for option in fields(WriteOptions)
+    ]
+    return _table(("option", "meaning"), rows)
+
+
+def operators(*uses: Use) -> str:
+    """Return the table of the operators that stand in some places."""
+    rows = [
+        (f"`{operator.name}`", _markdown(operator.meaning), f"`{operator.example}`")
+        for operator in OPERATORS.values()
+        if operator.use in uses
+    ]
+    return _table(("operator", "meaning", "example"), rows)
+
+
+def pipeline(kind: Kind) -> str:
+    """Return the table of the stages, accumulators or expressions of pipelines."""
+    rows = [
+        (f"`{entry.name}`", _markdown(entry.meaning), f"`{entry.example}`")
+        for entry in CATALOG
+        if entry.kind is kind
+    ]
+    return _table((_KIND_TITLES[kind], "meaning", "example"), rows)
 
 
 def features() -> str:
@@ -104,12 +141,19 @@ def error_codes() -> str:
     return _table(("code", "error", "retryable", "meaning"), rows)
 
 
-PARTS = {
+PARTS: dict[str, Callable[[], str]] = {
+    "accumulators": lambda: pipeline(Kind.ACCUMULATOR),
     "error-codes": error_codes,
     "error-tree": error_tree,
+    "expressions": lambda: pipeline(Kind.EXPRESSION),
     "features": features,
+    "filter-operators": lambda: operators(Use.FIELD, Use.LOGICAL),
+    "push-modifiers": lambda: operators(Use.PUSH),
     "retry-policy": retry_policy,
+    "stages": lambda: pipeline(Kind.STAGE),
     "storage-options": storage_options,
+    "update-operators": lambda: operators(Use.UPDATE),
+    "write-options": write_options,
 }
 
 _PLAIN = {
@@ -119,6 +163,18 @@ _PLAIN = {
     "account_key": "The storage account's key",
     "sas_token": "A shared access signature",
     "bearer_token": "An OAuth token",
+}
+_WRITE_MEANINGS = {
+    "target_bytes": "About how large a file gets before the next one begins",
+    "codec": "The compression of the files, such as `snappy` or `zstd`",
+    "row_group_rows": "How many rows a row group has at most",
+    "bloom_columns": "Columns that get bloom filters",
+    "sort_by": "Columns by which the rows of a write are sorted in its files",
+}
+_KIND_TITLES = {
+    Kind.STAGE: "stage",
+    Kind.ACCUMULATOR: "accumulator",
+    Kind.EXPRESSION: "operator",
 }
 _RETRY_MEANINGS = {
     "max_retries": "attempts after the first",
@@ -166,4 +222,4 @@ def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(check=sys.argv[1:] == ["--check"]))
