@@ -42,7 +42,7 @@ def run() -> list[Row]:
             *query_rows(table),
             *change_rows(root, table),
             documents_row(table),
-            *memory_rows(root, table),
+            *memory_rows(root),
             variant_row(),
             *cache_rows(root),
         ]
@@ -66,10 +66,11 @@ def make_rows(count: int, start: int = 0) -> pl.DataFrame:
     )
 
 
-def make_table(path: Path, *, vectors: bool = False) -> None:
+def make_table(path: Path, *, vectors: bool = False, files: int = FILES) -> None:
+    """Write files of half a million rows each."""
     properties = {"delta.enableDeletionVectors": "true"} if vectors else {}
     table = DeltaTable(path)
-    for part in range(FILES):
+    for part in range(files):
         each = ROWS // FILES
         table.write(make_rows(each, part * each).to_arrow(), properties=properties)
 
@@ -240,8 +241,13 @@ print(peak_above(work))
 """
 
 
-def memory_rows(root: Path, table: Path) -> list[Row]:
-    in_memory = pl.scan_parquet(table / "*.parquet").collect().estimated_size()
+def memory_rows(root: Path) -> list[Row]:
+    """A table of 40 million rows: 1.4 GiB in memory, and a quarter of that as the budget."""
+    table = root / "large"
+    make_table(table, files=4 * FILES)
+    in_memory = sum(
+        pl.read_parquet(file).estimated_size() for file in sorted(table.glob("*.parquet"))
+    )
     budget = in_memory // 4
     rows = []
     for verb in ("update", "merge"):

@@ -55,7 +55,7 @@ class Layout:
     target_bytes: int = 128 * MEBIBYTE
     """About how large a file may grow before the next one is begun."""
     codec: str = "snappy"
-    row_group_rows: int = 1_000_000
+    row_group_rows: int = 262_144
     bloom_columns: tuple[str, ...] = ()
     sort_by: tuple[str, ...] = ()
     indexed_columns: int | None = 32

@@ -125,7 +125,7 @@ def corrupt_commit(source: str, line: int, reason: str) -> CorruptCommit:
     """Return the error for a commit file that cannot be read."""
     return CorruptCommit(
         f"{source}, line {line}: {reason}. Nothing was read past it; "
-        "run doctor on the table to see what can be recovered.",
+        "polylake.log.diagnose tells what can be recovered.",
         path=source,
         line=line,
         reason=reason,

@@ -127,7 +127,7 @@ def _try_get(storage: Storage, key: str) -> bytes | None:
 
 
 def _from_listing(storage: Storage, listing: LogListing, version: int | None) -> Snapshot:
-    if listing.latest is None or (version is not None and version > listing.latest):
+    if listing.latest is None or not 0 <= (version or 0) <= listing.latest:
         raise _not_there(storage, version)
     damaged: CorruptCheckpoint | None = None
     checkpoints = list(usable_checkpoints(listing, version))
@@ -186,7 +186,7 @@ def _not_there(storage: Storage, version: int | None) -> LogError:
             f"there is no Delta table at {storage.url}: no commit in _delta_log/",
             table=storage.url,
         )
-    if version > latest:
+    if not 0 <= version <= latest:
         return VersionNotFound(
             f"{storage.url} has no version {version}: its log ends at version {latest}",
             table=storage.url,

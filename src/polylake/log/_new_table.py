@@ -35,7 +35,7 @@ class TableOptions:
     """What a new table has besides its schema."""
 
     partition_by: tuple[str, ...] = ()
-    configuration: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
     """Table properties, such as ``delta.appendOnly``."""
     features: tuple[str, ...] = ()
     """Table features to support although no property or column needs them yet; clients that do
@@ -58,7 +58,7 @@ def new_table(
     Raises:
         ValidationError: the schema, the partitioning or a property is not acceptable.
     """
-    properties = dict(options.configuration)
+    properties = dict(options.properties)
     if properties.get("delta.enableRowTracking", "").lower() == "true":
         properties = _materialised_columns() | properties
     metadata = Metadata(

@@ -199,7 +199,7 @@ def _gap(version: Version, last: Version, checkpoint: CheckpointFiles | None) ->
     )
     return LogGap(
         f"{commit_key(version)} is missing {behind}, so version {last} cannot be rebuilt. "
-        "Run doctor on the table to see what can be recovered.",
+        "polylake.log.diagnose tells what can be recovered.",
         path=commit_key(version),
         version=version,
         target=last,

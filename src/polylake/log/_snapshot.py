@@ -164,7 +164,7 @@ def table_exists(table: str) -> TableExists:
 def _incomplete(table: str, version: Version, action: str) -> InvalidTableState:
     return InvalidTableState(
         f"{table} at version {version} has no {action} action, so it is not a Delta table. "
-        "Run doctor on the table to see what can be recovered.",
+        "polylake.log.diagnose tells what can be recovered.",
         table=table,
         version=version,
         missing=action,

@@ -7,6 +7,7 @@ written to new files beside those that come.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -17,7 +18,12 @@ import polars as pl
 
 from polylake.engine import TableShape
 from polylake.engine.local import keep_matching
-from polylake.errors import InvalidTableState, UnsupportedFeature
+from polylake.errors import (
+    ConcurrencyError,
+    InvalidTableState,
+    StorageError,
+    UnsupportedFeature,
+)
 from polylake.log import LiveFiles, encode_inline, num_records, supports
 from polylake.log._live_files import Overlay
 from polylake.ops._change_files import ChangeFiles, ChangeType
@@ -35,6 +41,9 @@ if TYPE_CHECKING:
     from polylake.log import Add, Snapshot
     from polylake.ops._target import Target
     from polylake.query import Filter
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -74,6 +83,7 @@ class Edit:
             self.changes = ChangeFiles(target, self.shape, self._layout)
         self.removed = Positions()
         self.counts = FileCounts()
+        self._new_paths: list[str] = []
         self._now_ms = target.log.settings.clock_ms()
 
     def read(
@@ -160,6 +170,7 @@ class Edit:
         engine, storage = self._target.engine, self._target.storage
         written = engine.write(storage, self.shape, arrow_batches(all_rows()), self._layout)
         self._transaction.add(*(file.to_add(modification_time=self._now_ms) for file in written))
+        self._new_paths += (file.path for file in written)
         self.counts.files_added += len(written)
 
     def count_rows(self, files: Sequence[Add]) -> int:
@@ -177,13 +188,16 @@ class Edit:
         """Commit, and return the new version; without any change, commit nothing.
 
         Raises:
-            ConcurrencyError: another writer's commit does not allow it.
+            ConcurrencyError: another writer's commit does not allow it; what was written is
+                deleted again.
             ValidationError: the table does not allow the change, as it is append-only.
         """
         if not (self.counts.files_added or self.counts.files_removed):
             return None
         if self.changes is not None:
-            self._transaction.add_cdc(*self.changes.finish())
+            found = self.changes.finish()
+            self._transaction.add_cdc(*found)
+            self._new_paths += (file.file_path for file in found)
         counts = self.counts
         named: dict[str, Any] = {
             **metrics,
@@ -193,12 +207,23 @@ class Edit:
             "numDeletionVectorsAdded": counts.vectors_added,
             "executionTimeMs": self.elapsed_ms,
         }
-        return self._target.log.commit(self._transaction, named).version
+        try:
+            return self._target.log.commit(self._transaction, named).version
+        except ConcurrencyError:
+            # Raised before anything is published: no version refers to what was written.
+            self._discard()
+            raise
 
     @property
     def elapsed_ms(self) -> int:
         """How long the operation has taken so far."""
         return round((perf_counter() - self._started) * 1000)
+
+    def _discard(self) -> None:
+        try:
+            self._target.storage.delete(self._new_paths)
+        except StorageError as error:
+            _log.warning("%s: unused files are left: %s", self.snapshot.table, error)
 
     def _settle(self, files: Mapping[str, Add]) -> Iterator[pl.DataFrame]:
         """Make the rows in ``removed`` go, and yield those that have to be written again."""
@@ -221,7 +246,10 @@ class Edit:
         yield from self._copied(rewritten)
         if vectors:
             self.remove_files([file for file, _ in vectors])
-            self._transaction.add(*write_vectors(self._target.storage, vectors))
+            marked = write_vectors(self._target.storage, vectors)
+            self._transaction.add(*marked)
+            stored = {file.deletion_vector.location for file in marked if file.deletion_vector}
+            self._new_paths += (path for path in stored if path is not None)
             self.counts.vectors_added += len(vectors)
             self.counts.files_added += len(vectors)
 

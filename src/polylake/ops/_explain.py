@@ -40,7 +40,10 @@ def describe_filter(tree: Filter) -> str:
 
 
 def filter_document(tree: Filter) -> dict[str, Any]:
-    """Return a filter in MongoDB's form; read again, it matches the same."""
+    """Return a filter in MongoDB's form; read again, it matches the same.
+
+    Tests of an element that name an operator twice have no such form, and are shown as ``$and``.
+    """
     condition = _condition(tree)
     if condition is not None:
         path, operators = condition
@@ -91,12 +94,25 @@ def _together(parts: tuple[Filter, ...]) -> tuple[Path, Operators] | None:
     known = [condition for condition in conditions if condition is not None]
     if not known or len(known) < len(conditions) or len({path for path, _ in known}) > 1:
         return None
+    held = [value for part in parts for value in _held(part)]
+    if len(held) == len(parts) > 1:
+        return known[0][0], {"$all": held}
     operators: Operators = {}
     for _, more in known:
         if operators.keys() & more.keys():
             return None
         operators |= more
     return known[0][0], operators
+
+
+def _held(part: Filter) -> list[object]:
+    match part:
+        case Compare(_, Comparison.EQ, value):
+            return [value]
+        case Regex(_, pattern):
+            return [pattern]
+        case _:
+            return []
 
 
 def _among(parts: tuple[Filter, ...]) -> tuple[Path, Operators] | None:

@@ -30,14 +30,14 @@ def upsert(target: Target, rows: object, *, on: str | Sequence[str]) -> MergeMet
 
     Raises:
         ValidationError: a key appears more than once in ``rows``; and as ``Merge.execute``.
-        SchemaError: a value does not fit its column.
+        SchemaError: a value does not fit its column, or the table does not have the column.
         ConcurrencyError: another writer changed what was read; run the upsert again.
     """
     return (
         merge(target, rows, on=on)
         .when_matched_update()
         .when_not_matched_insert()
-        .execute(unique_keys=True)
+        .execute(is_upsert=True)
     )
 
 
@@ -97,7 +97,7 @@ class Merge:
         """Delete rows that the source does not have; reads the whole table."""
         return self._with(When.BY_SOURCE, Action.DELETE, condition)
 
-    def execute(self, *, unique_keys: bool = False) -> MergeMetrics:
+    def execute(self, *, is_upsert: bool = False) -> MergeMetrics:
         """Make the changes, as one commit; none at all if no row is changed.
 
         Only the key columns are read to find the rows that match, and only of files that may
@@ -107,7 +107,8 @@ class Merge:
         files that hold it are gone through one by one, each whole.
 
         Args:
-            unique_keys: refuse a source that has a key more than once.
+            is_upsert: refuse a source that has a key more than once, or columns that the table
+                does not have.
 
         Raises:
             ValidationError: there is no clause; several rows of the source would change one row
@@ -119,9 +120,7 @@ class Merge:
         """
         if not self._clauses:
             raise ValidationError("a merge needs at least one clause", field="clauses")
-        return run_merge(
-            self._target, self._source, self._on, self._clauses, unique_keys=unique_keys
-        )
+        return run_merge(self._target, self._source, self._on, self._clauses, is_upsert=is_upsert)
 
     def _with(
         self,

@@ -9,7 +9,7 @@ import polars as pl
 
 from polylake.engine import FILE_COLUMN, ROW_COLUMN
 from polylake.engine.local import to_polars_schema
-from polylake.errors import ValidationError
+from polylake.errors import SchemaError, ValidationError
 from polylake.ops._change_files import ChangeType
 from polylake.ops._edit import Edit, refuse_row_tracking
 from polylake.ops._merge_clauses import Action, JoinedRows, When
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from polylake.ops._merge_clauses import BoundClause, Clause
     from polylake.ops._merge_source import MergeSource
     from polylake.ops._target import Target
+    from polylake.schema import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +54,13 @@ def run_merge(
     on: str | Sequence[str],
     clauses: Sequence[Clause],
     *,
-    unique_keys: bool,
+    is_upsert: bool,
 ) -> MergeMetrics:
     """Make the changes that clauses ask for; ``Merge.execute`` says what is raised."""
     edit = Edit(target, "MERGE", {"matchedOn": [on] if isinstance(on, str) else list(on)})
     source = open_source(data, edit.snapshot.schema, on)
-    if unique_keys and source.repeated_key is not None:
-        key = dict(source.repeated_key)
-        raise ValidationError(f"the rows hold the key {key} more than once", field="on", key=key)
+    if is_upsert:
+        _check_upsert(source, edit.snapshot.schema)
     run = _Run(edit, source, clauses)
     matches = run.find_matches()
     scan_ms = edit.elapsed_ms
@@ -88,6 +88,20 @@ def run_merge(
         scan_ms=scan_ms,
         duration_ms=edit.elapsed_ms,
     )
+
+
+def _check_upsert(source: MergeSource, schema: StructType) -> None:
+    """Refuse rows that a merge can make sense of, but that an upsert would lose something of."""
+    if source.repeated_key is not None:
+        key = dict(source.repeated_key)
+        raise ValidationError(f"the rows hold the key {key} more than once", field="on", key=key)
+    unknown = [column.name for column in source.schema if schema.find(column.name) is None]
+    if unknown:
+        raise SchemaError(
+            f"the table has no column {unknown[0]!r}; it has {', '.join(schema.names)}. Add it "
+            "with alter.add_columns first, or leave it out.",
+            field=unknown[0],
+        )
 
 
 class _Run:

@@ -20,6 +20,7 @@ from polylake.query import (
 )
 from polylake.schema import (
     VARIANT,
+    VOID,
     ArrayType,
     MapType,
     StructField,
@@ -169,6 +170,7 @@ class _Zones:
 
 
 _ROWS = "numRecords"
+_OTHERS = (VARIANT, VOID)
 
 
 def _leaf_type(schema: StructType, path: Path) -> DataType | None:
@@ -179,7 +181,8 @@ def _leaf_type(schema: StructType, path: Path) -> DataType | None:
         if field is None:
             return None
         here = field.type
-    return None if isinstance(here, (StructType, ArrayType, MapType)) or here == VARIANT else here
+    is_scalar = not isinstance(here, (StructType, ArrayType, MapType)) and here not in _OTHERS
+    return here if is_scalar else None
 
 
 def _records(snapshot: Snapshot) -> pa.Table:

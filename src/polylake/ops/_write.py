@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from polylake.engine import TableShape
 from polylake.errors import (
     ConcurrencyError,
-    LogError,
     StorageError,
     TableExists,
-    ValidationError,
 )
 from polylake.log import Transaction, table_exists
 from polylake.ops._create import current_snapshot
@@ -96,7 +94,8 @@ def settle_files(
                 raise
             followed = replace(plan, snapshot=there, metadata=there.metadata)
             return commit_files(target, followed, files, options)
-    except (ConcurrencyError, LogError, ValidationError):
+    except (ConcurrencyError, TableExists):
+        # Only these say for certain that no version has the files.
         discard(target, files)
         raise
 

@@ -116,9 +116,9 @@ class WriteResult:
 
     version: Version
     """The version it made; where nothing was to be written, the version that was there."""
-    shape: TableShape
+    shape: TableShape = field(repr=False)
     """The table's columns after the write."""
-    files: tuple[WrittenFile, ...] = ()
+    files: tuple[WrittenFile, ...] = field(default=(), repr=False)
     removed_files: int = 0
     applied: bool = True
     """False where nothing was written: the ``txn`` was recorded before, or the table exists."""

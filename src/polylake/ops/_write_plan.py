@@ -87,7 +87,7 @@ def plan_write(
             inferred.schema,
             TableOptions(
                 partition_by=options.partition_by or (),
-                configuration=options.properties,
+                properties=options.properties,
                 name=options.name,
                 description=options.description,
             ),

@@ -12,7 +12,7 @@ from polylake.query.aggregate import (
     run_pipeline,
     split_pipeline,
 )
-from polylake.table._scan import Scan
+from polylake.table._scan import Scan, collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,5 +46,5 @@ def aggregate(
     plan = group_to_polars(stages[0], scan.snapshot.schema) if stages else None
     if plan is None:
         return list(run_pipeline(split.rest, narrow.documents(), lookup=find))
-    groups = plan.documents(plan.apply(narrow.to_polars()).collect(engine="streaming"))
+    groups = plan.documents(collect(narrow, plan.apply(narrow.to_polars()), streaming=True))
     return list(run_pipeline(Pipeline(stages[1:]), groups, lookup=find))

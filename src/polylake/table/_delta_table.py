@@ -103,7 +103,9 @@ class DeltaTable(TableReader):
         if path is not None:
             storage = storage.at(path)
         log = DeltaLog(storage, settings=settings)
-        super().__init__(Target(log, engine or LocalEngine(), memory_bytes))
+        super().__init__(
+            Target(log, engine or LocalEngine(memory_bytes=memory_bytes // 4), memory_bytes)
+        )
 
     @classmethod
     def create(
@@ -120,7 +122,7 @@ class DeltaTable(TableReader):
             location: a path or URL, or an open store.
             schema: a ``StructType``, an Arrow schema, or rows that have the schema.
             mode: what to do if there is a table: ``error``, ``ignore`` or ``replace``.
-            options: ``partition_by``, ``configuration``, ``features``, ``name``, ``description``;
+            options: ``partition_by``, ``properties``, ``features``, ``name``, ``description``;
                 and what the constructor takes.
 
         Raises:
@@ -161,18 +163,21 @@ class DeltaTable(TableReader):
     def at(
         self, *, version: int | None = None, timestamp: datetime | str | int | None = None
     ) -> TableVersion:
-        """Return the table as it was at a version, or at a time.
+        """Return the table as it was at a version, or at a time; after the last, as it is.
 
         Raises:
-            ValidationError: neither or both are given.
+            ValidationError: neither or both are given, or the version is no number.
             VersionNotFound: the log does not hold the version.
             TimestampNotFound: no version is that old.
         """
         if (version is None) == (timestamp is None):
             raise ValidationError("give either a version or a timestamp", field="version")
+        if version is not None and type(version) is not int:
+            raise ValidationError(f"{version!r} is no version", field="version")
         log = self._target.log
         if timestamp is not None:
-            version = version_at(log.storage, timestamp, snapshot=self._latest())
+            latest = self._latest()
+            version = version_at(log.storage, timestamp, latest_if_after=True, snapshot=latest)
         return TableVersion(self._target, log.snapshot(version))
 
     def write(
@@ -249,15 +254,25 @@ class DeltaTable(TableReader):
         self,
         from_version: int | None = None,
         to_version: int | None = None,
-        **bounds: Any,  # noqa: ANN401 - see polylake.ops.changes
+        *,
+        from_timestamp: datetime | str | None = None,
+        to_timestamp: datetime | str | None = None,
+        columns: Sequence[str] | None = None,
     ) -> ChangeFeed:
-        """Return the rows that were inserted, updated and deleted between two versions.
+        """Return the rows that were inserted, updated and deleted between two versions or times.
 
         Raises:
             CDCError: the table does not record changes for all of these versions.
             VersionNotFound: the log does not hold a version.
         """
-        return changes(self._target, from_version, to_version, **bounds)
+        return changes(
+            self._target,
+            from_version,
+            to_version,
+            from_timestamp=from_timestamp,
+            to_timestamp=to_timestamp,
+            columns=columns,
+        )
 
     def history(self, limit: int | None = None) -> Iterator[CommitEntry]:
         """Yield the table's commits, newest first.
@@ -337,7 +352,10 @@ def _build(kind: type[Any], options: Mapping[str, Any]) -> Any:  # noqa: ANN401 
         value = given[name]
         if isinstance(value, (str, list)):
             given[name] = (value,) if isinstance(value, str) else tuple(value)
-    return kind(**given)
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise ValidationError(f"an option has the wrong type: {error}", field="options") from error
 
 
 def _names(kind: type[Any]) -> frozenset[str]:

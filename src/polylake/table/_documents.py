@@ -16,7 +16,7 @@ from polylake.query import (
     run_pipeline,
 )
 from polylake.schema import BINARY, DOUBLE, FLOAT, VARIANT, DecimalType, PrimitiveType
-from polylake.table._scan import Scan
+from polylake.table._scan import Scan, collect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ class Page:
     """Which documents of a result to give, and how."""
 
     projection: Mapping[str, object] | Sequence[str] | None = None
-    sort: Sequence[tuple[str, int]] | Mapping[str, int] | str | None = None
+    sort: Sequence[tuple[str, int] | str] | Mapping[str, int] | str | None = None
     limit: int | None = None
     skip: int = 0
 
@@ -56,12 +56,13 @@ def find_documents(scan: Scan, page: Page) -> list[dict[str, Any]]:
     ordering = [path.split(".", 1)[0] for path, _ in keys]
     # A frame without a column would have no rows.
     read = [n for n in schema.names if n in shown or n in ordering] or schema.names[:1]
-    frame = Scan(scan.target, scan.snapshot, scan.where, tuple(read)).to_polars()
+    narrow = Scan(scan.target, scan.snapshot, scan.where, tuple(read))
+    frame = narrow.to_polars()
     if all(_is_sortable(schema, path) for path, _ in keys):
         frame = _sorted_frame(frame, keys, schema) if keys else frame
-        rows = frame.slice(page.skip, page.limit).collect()
+        rows = collect(narrow, frame.slice(page.skip, page.limit))
     else:
-        rows = frame.collect()
+        rows = collect(narrow, frame)
         rows = rows[_order(rows, keys, schema)].slice(page.skip, page.limit)
     if not shown:
         return [{} for _ in range(rows.height)]
@@ -72,7 +73,7 @@ def find_documents(scan: Scan, page: Page) -> list[dict[str, Any]]:
 
 
 def sort_keys(
-    sort: Sequence[tuple[str, int]] | Mapping[str, int] | str | None,
+    sort: Sequence[tuple[str, int] | str] | Mapping[str, int] | str | None,
 ) -> list[tuple[str, int]]:
     """Read an order: a name, ``[(name, 1 or -1)]`` or ``{name: 1 or -1}``.
 
@@ -86,6 +87,8 @@ def sort_keys(
     keys: list[tuple[str, int]] = []
     for pair in sort.items() if isinstance(sort, Mapping) else sort:
         match pair:
+            case str(name):
+                keys.append((name, 1))
             case (str(name), 1 | -1 as direction):
                 keys.append((name, direction))
             case _:
@@ -109,7 +112,7 @@ def distinct_values(scan: Scan, path: str) -> list[Any]:
     narrow = Scan(scan.target, scan.snapshot, scan.where, (name,))
     is_scalar = isinstance(column.type, (PrimitiveType, DecimalType)) and column.type != VARIANT
     if path == name and is_scalar:
-        values = narrow.to_polars().unique().collect()[name].drop_nulls().to_list()
+        values = collect(narrow, narrow.to_polars().unique())[name].drop_nulls().to_list()
         return sorted(values, key=compare_key)
     steps = path.split(".")
     seen: dict[Any, Any] = {}

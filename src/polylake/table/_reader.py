@@ -125,7 +125,7 @@ class TableReader(ABC):
         where: Mapping[str, object] | None = None,
         *,
         projection: Mapping[str, object] | Sequence[str] | None = None,
-        sort: Sequence[tuple[str, int]] | Mapping[str, int] | str | None = None,
+        sort: Sequence[tuple[str, int] | str] | Mapping[str, int] | str | None = None,
         limit: int | None = None,
         skip: int = 0,
     ) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from polylake.engine import TableShape
-from polylake.engine.local import keep_matching, to_arrow, to_batches, to_documents
+from polylake.engine.local import keep_matching, reading, to_arrow, to_batches, to_documents
 from polylake.errors import SchemaError, ValidationError
 from polylake.log import num_records
 from polylake.ops import ScanPlan, describe_filter, filter_parts, plan_scan
@@ -107,7 +107,8 @@ class Scan:
         Raises:
             StorageError: a file is missing or cannot be read.
         """
-        return to_arrow(self.to_polars(), self.snapshot.schema)
+        with reading(self.snapshot.table):
+            return to_arrow(self.to_polars(), self.snapshot.schema)
 
     def to_batches(self, *, batch_rows: int = 100_000) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Arrow batches, a few in memory at a time.
@@ -115,7 +116,8 @@ class Scan:
         Raises:
             StorageError: a file is missing or cannot be read.
         """
-        return to_batches(self.to_polars(), self.snapshot.schema, batch_rows=batch_rows)
+        with reading(self.snapshot.table):
+            yield from to_batches(self.to_polars(), self.snapshot.schema, batch_rows=batch_rows)
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is not a dependency
         """Return the rows as a pandas DataFrame, with Arrow-backed columns.
@@ -144,8 +146,9 @@ class Scan:
         Raises:
             StorageError: a file is missing or cannot be read.
         """
-        for rows in self.to_polars().collect_batches():
-            yield from to_documents(rows, self.snapshot.schema)
+        with reading(self.snapshot.table):
+            for rows in self.to_polars().collect_batches():
+                yield from to_documents(rows, self.snapshot.schema)
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as filters and pipelines see them: what is missing is not there.
@@ -153,8 +156,9 @@ class Scan:
         Raises:
             StorageError: a file is missing or cannot be read.
         """
-        for rows in self.to_polars().collect_batches():
-            yield from to_documents(rows, self.snapshot.schema, with_missing=False)
+        with reading(self.snapshot.table):
+            for rows in self.to_polars().collect_batches():
+                yield from to_documents(rows, self.snapshot.schema, with_missing=False)
 
     def count(self) -> int:
         """Return how many rows match; without a filter no data file is read.
@@ -175,8 +179,18 @@ class Scan:
         # A frame without a column would have no rows.
         columns = tuple(name for name in names if name in named) or tuple(names[:1])
         narrow = replace(self, columns=columns, positions=False)
-        return int(narrow.to_polars().select(pl.len()).collect().item())
+        return int(collect(narrow, narrow.to_polars().select(pl.len())).item())
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)}"
         return f"Scan({self.snapshot!r}, {self.where!r}{columns})"
+
+
+def collect(scan: Scan, frame: pl.LazyFrame, *, streaming: bool = False) -> pl.DataFrame:
+    """Return the rows of a frame that was made of a scan's.
+
+    Raises:
+        StorageError: a file is missing or cannot be read.
+    """
+    with reading(scan.snapshot.table):
+        return frame.collect(engine="streaming" if streaming else "auto")

@@ -28,7 +28,7 @@ from polylake.log._names import checksum_key
 from polylake.storage import Fault, FaultKind, FaultyStorage, MemoryStorage, Storage
 
 OPTIONS = TableOptions(
-    configuration={"delta.enableInCommitTimestamps": "true"},
+    properties={"delta.enableInCommitTimestamps": "true"},
     features=("rowTracking", "domainMetadata"),
 )
 

@@ -91,7 +91,7 @@ def test_a_commit_cut_at_the_end_of_a_line_is_not_whole() -> None:
 def test_timestamps_go_forward_when_the_clock_goes_back() -> None:
     times = iter([5_000, 5_000, 4_000, 4_000, 9_000, 1])
     log = DeltaLog(MemoryStorage(), settings=quiet(lambda: next(times)))
-    log.create(SCHEMA, TableOptions(configuration={ICT: "true"}))
+    log.create(SCHEMA, TableOptions(properties={ICT: "true"}))
     for name in "abcd":
         append(log, file(name))
     stamps = [info(log.storage, version)["inCommitTimestamp"] for version in range(5)]
@@ -102,7 +102,7 @@ def test_timestamps_go_forward_when_the_clock_goes_back() -> None:
 def test_a_timestamp_follows_the_winner_of_a_race() -> None:
     storage = MemoryStorage()
     ahead = DeltaLog(storage, settings=quiet(lambda: 8_000))
-    ahead.create(SCHEMA, TableOptions(configuration={ICT: "true"}))
+    ahead.create(SCHEMA, TableOptions(properties={ICT: "true"}))
     behind = DeltaLog(storage, settings=quiet(lambda: 2_000))
     transaction = behind.begin("WRITE")
     append(ahead, file("a"))
@@ -113,7 +113,7 @@ def test_a_timestamp_follows_the_winner_of_a_race() -> None:
 
 def test_a_timestamp_follows_a_commit_that_a_reader_did_not_load() -> None:
     log = DeltaLog(MemoryStorage(), settings=quiet(lambda: 5_000))
-    snapshot = log.create(SCHEMA, TableOptions(configuration={ICT: "true"}))
+    snapshot = log.create(SCHEMA, TableOptions(properties={ICT: "true"}))
     later = DeltaLog(log.storage, settings=quiet(lambda: 1))
     later._latest = replace(snapshot, commit_info=None)  # as after loading a checkpoint
     append(later, file("a"))

@@ -42,9 +42,9 @@ def test_a_new_table_is_empty_at_the_lowest_protocol() -> None:
 @pytest.mark.parametrize(
     ("options", "feature"),
     [
-        ({"configuration": {"delta.enableChangeDataFeed": "true"}}, "changeDataFeed"),
-        ({"configuration": {"delta.enableDeletionVectors": "true"}}, "deletionVectors"),
-        ({"configuration": {"delta.columnMapping.mode": "name"}}, "columnMapping"),
+        ({"properties": {"delta.enableChangeDataFeed": "true"}}, "changeDataFeed"),
+        ({"properties": {"delta.enableDeletionVectors": "true"}}, "deletionVectors"),
+        ({"properties": {"delta.columnMapping.mode": "name"}}, "columnMapping"),
         ({"features": ("v2Checkpoint",)}, "v2Checkpoint"),
         ({"features": ("rowTracking",)}, "domainMetadata"),
     ],
@@ -59,14 +59,14 @@ def test_a_type_brings_its_feature() -> None:
 
 
 def test_column_mapping_is_assigned() -> None:
-    snapshot = create(configuration={"delta.columnMapping.mode": "name"}).snapshot()
+    snapshot = create(properties={"delta.columnMapping.mode": "name"}).snapshot()
     assert snapshot.configuration["delta.columnMapping.maxColumnId"] == "1"
     (column,) = snapshot.schema
     assert str(column.metadata["delta.columnMapping.physicalName"]).startswith("col-")
 
 
 def test_row_tracking_names_its_columns() -> None:
-    log = create(configuration={"delta.enableRowTracking": "true"})
+    log = create(properties={"delta.enableRowTracking": "true"})
     prefix = "delta.rowTracking.materialized"
     properties = log.snapshot().configuration
     names = {value for name, value in properties.items() if name.startswith(prefix)}
@@ -93,7 +93,7 @@ def test_a_table_that_cannot_be_is_not_created(schema: StructType, options: dict
 
 def test_a_mapping_mode_that_does_not_exist_is_refused() -> None:
     with pytest.raises(SchemaError):
-        create(configuration={"delta.columnMapping.mode": "magic"})
+        create(properties={"delta.columnMapping.mode": "magic"})
 
 
 def test_a_table_is_created_once() -> None:

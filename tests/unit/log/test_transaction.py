@@ -137,7 +137,7 @@ def test_new_metadata_refuses_an_older_append() -> None:
 )
 def test_the_tables_property_chooses_the_level(level: str | None, *, admitted: bool) -> None:
     properties = {} if level is None else {"delta.isolationLevel": level}
-    log = new_log(options=TableOptions(configuration=properties))
+    log = new_log(options=TableOptions(properties=properties))
     transaction = log.begin("WRITE")
     transaction.read_table()
     transaction.add(file("a"))
@@ -150,7 +150,7 @@ def test_the_tables_property_chooses_the_level(level: str | None, *, admitted: b
 
 
 def test_a_level_that_does_not_exist_stops_the_commit() -> None:
-    log = new_log(options=TableOptions(configuration={"delta.isolationLevel": "Chaos"}))
+    log = new_log(options=TableOptions(properties={"delta.isolationLevel": "Chaos"}))
     transaction = log.begin("WRITE")
     transaction.add(file("a"))
     with pytest.raises(InvalidTableState, match="Chaos"):

@@ -65,6 +65,7 @@ class OvertakenEngine(LocalEngine):
     """An engine during whose first read another writer gets in between."""
 
     def __init__(self, overtake: Callable[[], object]) -> None:
+        super().__init__()
         self._overtake: Callable[[], object] | None = overtake
 
     def read(self, *arguments: Any, **named: Any) -> Any:
@@ -95,7 +96,7 @@ def make_table(
     """Create a table, empty."""
     log = DeltaLog(MemoryStorage() if storage is None else storage)
     configuration = {**kind.properties, **(properties or {})}
-    log.create(schema, TableOptions(partition_by=kind.partition_by, configuration=configuration))
+    log.create(schema, TableOptions(partition_by=kind.partition_by, properties=configuration))
     return Target(log, LocalEngine(), memory_bytes)
 
 

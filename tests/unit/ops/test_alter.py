@@ -317,7 +317,7 @@ def test_types_widen_and_say_so() -> None:
             StructField("m", MapType(STRING, StructType((StructField("deep", INTEGER),)))),
         )
     )
-    create_table(target, kinds, options=TableOptions(configuration=WIDENING))
+    create_table(target, kinds, options=TableOptions(properties=WIDENING))
     write(target, [{"n": 1, "tags": [1], "m": {"k": {"deep": 5}}}])
     change_type(target, "n", LONG)
     change_type(target, "tags.element", LONG)

@@ -54,7 +54,7 @@ SCHEMA = from_arrow(ROW.schema)
 
 def table_of(*fields: StructField, **properties: str) -> Target:
     target = new_target()
-    options = TableOptions(configuration=properties)
+    options = TableOptions(properties=properties)
     create_table(target, StructType(fields), options=options)
     return target
 

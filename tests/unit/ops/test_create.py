@@ -32,7 +32,7 @@ def test_a_plain_table_has_the_lowest_protocol() -> None:
 def test_options_are_kept() -> None:
     options = TableOptions(
         partition_by=("day",),
-        configuration={"delta.appendOnly": "true"},
+        properties={"delta.appendOnly": "true"},
         features=("deletionVectors",),
         name="n",
         description="d",
@@ -45,13 +45,13 @@ def test_options_are_kept() -> None:
 
 
 def test_mapped_columns_get_ids() -> None:
-    snapshot = create_table(new_target(), SCHEMA, options=TableOptions(configuration=MAPPED))
+    snapshot = create_table(new_target(), SCHEMA, options=TableOptions(properties=MAPPED))
     assert [field_id(field) for field in snapshot.schema] == [1, 2]
     assert snapshot.configuration["delta.columnMapping.maxColumnId"] == "2"
 
 
 def test_row_tracking_names_the_columns_it_may_need() -> None:
-    options = TableOptions(configuration={"delta.enableRowTracking": "true"})
+    options = TableOptions(properties={"delta.enableRowTracking": "true"})
     snapshot = create_table(new_target(), SCHEMA, options=options)
     assert "delta.rowTracking.materializedRowIdColumnName" in snapshot.configuration
 
@@ -71,9 +71,9 @@ def test_an_existing_table_is_refused_left_or_replaced() -> None:
 
 def test_replacing_neither_lowers_the_protocol_nor_reuses_column_ids() -> None:
     target = new_target()
-    mapped = TableOptions(configuration=MAPPED, features=("deletionVectors",))
+    mapped = TableOptions(properties=MAPPED, features=("deletionVectors",))
     before = create_table(target, SCHEMA, options=mapped)
-    after = create_table(target, SCHEMA, options=TableOptions(configuration=MAPPED), mode="replace")
+    after = create_table(target, SCHEMA, options=TableOptions(properties=MAPPED), mode="replace")
     assert after.protocol == before.protocol
     assert [field_id(field) for field in after.schema] == [3, 4]
     plain = create_table(target, SCHEMA, mode="replace")

@@ -18,6 +18,7 @@ from tests.unit.ops.changing import (
 from polylake.errors import ConcurrentAppend, ConcurrentDelete, UnsupportedFeature, ValidationError
 from polylake.log import num_records
 from polylake.ops._delete import DeleteMetrics, delete
+from polylake.ops._update import update
 from polylake.query import matches
 from polylake.storage import MemoryStorage, MeteredStorage
 
@@ -133,10 +134,8 @@ def test_filters_beyond_polars_are_exact(where: dict[str, object], vectors: bool
     assert rows_of(target) == [row for row in some_rows(*range(12)) if not matches(row, where)]
 
 
-@every_kind
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.feed], ids=str)
 def test_the_feed_has_every_deleted_row_once(kind: Kind) -> None:
-    if not kind.feed:
-        pytest.skip("has no feed")
     target = make_table(kind)
     append(target, some_rows(*range(9)))
     delete(target, {"id": {"$gte": 2, "$lte": 5}})
@@ -186,3 +185,19 @@ def test_a_serializable_table_makes_a_matching_append_meanwhile_a_conflict() -> 
     with pytest.raises(ConcurrentAppend):
         delete(overtaken(target, lambda: append(target, some_rows(1))), {"id": 1})
     assert delete(overtaken(target, lambda: append(target, some_rows(7))), {"id": 1}).version
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_lost_race_leaves_no_file_behind(kind: Kind) -> None:
+    target = make_table(kind)
+    append(target, some_rows(*range(6)))
+    append(target, some_rows(*range(6)))
+    named: set[str] = set()
+
+    def overtake() -> None:
+        delete(target, {"id": {"$lt": 5}})
+        named.update(info.key for info in target.storage.list())
+
+    with pytest.raises(ConcurrentDelete):
+        update(overtaken(target, overtake), {"id": 5}, {"$set": {"name": "x"}})
+    assert {info.key for info in target.storage.list()} == named

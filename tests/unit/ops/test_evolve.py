@@ -32,7 +32,7 @@ MAPPED = {"delta.columnMapping.mode": "name"}
 def narrow(**properties: str):
     target = new_target()
     schema = StructType((StructField("n", INTEGER),))
-    create_table(target, schema, options=TableOptions(configuration=properties))
+    create_table(target, schema, options=TableOptions(properties=properties))
     return target
 
 
@@ -174,7 +174,7 @@ def test_a_column_of_several_types_is_refused_or_becomes_a_variant() -> None:
 def test_the_difference_names_types_too() -> None:
     target = new_target()
     schema = StructType((StructField("n", INTEGER), StructField("s", STRING)))
-    create_table(target, schema, options=TableOptions(configuration=WIDENING))
+    create_table(target, schema, options=TableOptions(properties=WIDENING))
     rows = pa.table({"n": pa.array([0.5], pa.float64())})
     with pytest.raises(SchemaError) as caught:
         write(target, rows)

@@ -91,7 +91,7 @@ def test_column_ids_and_identities_never_go_back() -> None:
     keys = {"delta.identity.start": 1, "delta.identity.step": 1}
     schema = StructType((StructField("i", LONG, metadata=keys), StructField("a", LONG)))
     mapped = {"delta.columnMapping.mode": "name"}
-    create_table(target, schema, options=TableOptions(configuration=mapped))
+    create_table(target, schema, options=TableOptions(properties=mapped))
     write(target, [{"a": 1}, {"a": 2}])
     add_columns(target, [StructField("b", LONG)])
     restore(target, version=0)

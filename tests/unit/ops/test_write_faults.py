@@ -31,7 +31,7 @@ ROWS = [{"id": 1, "p": "a"}, {"id": 2, "p": "b"}]
 MORE = [{"id": 3, "p": "a"}, {"id": 4, "p": "c"}]
 OPTIONS = TableOptions(
     partition_by=("p",),
-    configuration={"delta.columnMapping.mode": "name"},
+    properties={"delta.columnMapping.mode": "name"},
     features=("checkConstraints", "deletionVectors"),
 )
 

@@ -124,7 +124,7 @@ def test_a_value_like_an_encodable_one_is_encoded_as_that(value: object, read: o
 @pytest.mark.parametrize(
     ("value", "path"),
     [
-        (object(), "$"),
+        pytest.param(object(), "$", id="an object"),
         ({"a": [1, {"b": {1, 2}}]}, "$.a[1].b"),
         ({1: "a"}, "$"),
         ({"a": {None: 1}}, "$.a"),

@@ -79,7 +79,7 @@ def missing_file(path: str, error: FileNotFoundError) -> FileNotFound:
     """Say that a file which the log names is not there, and why that may be."""
     return FileNotFound(
         f"the data file {path!r} is missing: it may have been vacuumed since the version that is "
-        "read, or deleted by hand. Read a newer version, or run doctor on the table.",
+        "read, or deleted by hand. Read a newer version; polylake.log.diagnose tells what is gone.",
         path=path,
         reason=str(error),
     )

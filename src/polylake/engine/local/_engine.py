@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
 from polylake.engine.local._documents import keep_matching
 from polylake.engine.local._read import read
-from polylake.engine.local._write import write
+from polylake.engine.local._write import MEMORY_BYTES, write
 from polylake.log import rows_from_arrow
 from polylake.query import filter_paths
 
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 class LocalEngine:
-    """Reads and writes data files on this machine. Holds nothing; safe under threads."""
+    """Reads and writes data files on this machine. Safe under threads."""
+
+    def __init__(self, *, memory_bytes: int = MEMORY_BYTES) -> None:
+        """Set how many bytes of rows a write may hold back."""
+        self._memory_bytes = memory_bytes
 
     def read(  # noqa: PLR0913 - a plan's parts, three of them optional
         self,
@@ -48,7 +52,7 @@ class LocalEngine:
         layout: Layout,
     ) -> list[WrittenFile]:
         """Write rows as new files; see ``Engine.write``."""
-        return write(storage, shape, rows, layout)
+        return write(storage, shape, rows, layout, memory_bytes=self._memory_bytes)
 
     def locate(
         self,
