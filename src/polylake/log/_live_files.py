@@ -148,8 +148,7 @@ class LiveFiles:
             rows = layer.source.adds(wanted)
             parts.append(rows if layer.alive is None else rows.filter(layer.alive))
         if self.overlay.adds or not parts:
-            columns = {name: ADD_COLUMNS[name] for name in wanted}
-            parts.append(to_columns(list(self.overlay.adds.values()), columns))
+            parts.append(self._newest.select(wanted))
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
     def batches(
@@ -187,8 +186,9 @@ class LiveFiles:
             rows = layer.derived[name]
             parts.append(rows if layer.alive is None else rows.filter(layer.alive))
         if self.overlay.adds or not parts:
-            columns = {column: ADD_COLUMNS[column] for column in inputs}
-            parts.append(compute(to_columns(list(self.overlay.adds.values()), columns)))
+            if name not in self._derived:
+                self._derived[name] = compute(self._newest.select(list(inputs)))
+            parts.append(self._derived[name])
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
     def adds(self) -> Iterator[Add]:
@@ -263,10 +263,20 @@ class LiveFiles:
         if len(self.overlay) < _FOLD_AT:
             return self
         fresh = ColumnSource(
-            to_columns(list(self.overlay.adds.values()), ADD_COLUMNS),
+            self._newest,
             to_columns(list(self.overlay.removes.values()), REMOVE_COLUMNS),
         )
         return LiveFiles((*self._covered, Layer(fresh)), Overlay())
+
+    @cached_property
+    def _newest(self) -> pa.Table:
+        """The overlay's files as columns."""
+        return to_columns(list(self.overlay.adds.values()), ADD_COLUMNS)
+
+    @cached_property
+    def _derived(self) -> dict[str, pa.Table]:
+        """What was computed from the overlay's files, by name."""
+        return {}
 
     @cached_property
     def _covered(self) -> tuple[Layer, ...]:

@@ -15,29 +15,60 @@ CITIES = [{"_id": "rome", "country": "it"}, {"_id": "oslo", "country": "no"}]
 @pytest.mark.parametrize(
     ("pipeline", "expected"),
     [
-        ([], [{"_id": 1, "name": "ann", "age": 30, "city": "rome"},
-              {"_id": 2, "name": "bob", "age": 40, "city": "oslo"},
-              {"_id": 3, "name": "cid", "city": "rome"}]),
-        ([{"$match": {"age": {"$gt": 30}}}, {"$project": {"name": 1}}], [{"_id": 2, "name": "bob"}]),
-        ([{"$group": {"_id": "$city", "n": {"$sum": 1}, "age": {"$avg": "$age"}}}, {"$sort": {"_id": 1}}],
-         [{"_id": "oslo", "n": 1, "age": 40.0}, {"_id": "rome", "n": 2, "age": 30.0}]),
+        (
+            [],
+            [
+                {"_id": 1, "name": "ann", "age": 30, "city": "rome"},
+                {"_id": 2, "name": "bob", "age": 40, "city": "oslo"},
+                {"_id": 3, "name": "cid", "city": "rome"},
+            ],
+        ),
+        (
+            [{"$match": {"age": {"$gt": 30}}}, {"$project": {"name": 1}}],
+            [{"_id": 2, "name": "bob"}],
+        ),
+        (
+            [
+                {"$group": {"_id": "$city", "n": {"$sum": 1}, "age": {"$avg": "$age"}}},
+                {"$sort": {"_id": 1}},
+            ],
+            [{"_id": "oslo", "n": 1, "age": 40.0}, {"_id": "rome", "n": 2, "age": 30.0}],
+        ),
         ([{"$group": {"_id": None, "ages": {"$sum": "$age"}}}], [{"_id": None, "ages": 70}]),
-        ([{"$group": {"_id": "$city", "names": {"$push": "$name"}}}, {"$sort": {"_id": -1}}],
-         [{"_id": "rome", "names": ["ann", "cid"]}, {"_id": "oslo", "names": ["bob"]}]),
+        (
+            [{"$group": {"_id": "$city", "names": {"$push": "$name"}}}, {"$sort": {"_id": -1}}],
+            [{"_id": "rome", "names": ["ann", "cid"]}, {"_id": "oslo", "names": ["bob"]}],
+        ),
         ([{"$match": {"city": "rome"}}, {"$count": "n"}], [{"n": 2}]),
         ([{"$count": "n"}], [{"n": 3}]),
         ([{"$match": {"city": "nowhere"}}, {"$count": "n"}], []),
         ([{"$sort": {"age": 1}}, {"$limit": 1}, {"$project": {"_id": 1}}], [{"_id": 3}]),
-        ([{"$facet": {"old": [{"$match": {"age": {"$gte": 40}}}, {"$count": "n"}],
-                      "all": [{"$group": {"_id": None, "n": {"$sum": 1}}}]}}],
-         [{"old": [{"n": 1}], "all": [{"_id": None, "n": 3}]}]),
-        ([{"$project": {"_id": 0, "there": {"$type": "$age"}}}, {"$limit": 3}],
-         [{"there": "int"}, {"there": "int"}, {"there": "missing"}]),
-        ([{"$addFields": {"double": {"$multiply": ["$age", 2]}}}, {"$match": {"double": 80}}, {"$project": {"double": 1}}],
-         [{"_id": 2, "double": 80}]),
+        (
+            [
+                {
+                    "$facet": {
+                        "old": [{"$match": {"age": {"$gte": 40}}}, {"$count": "n"}],
+                        "all": [{"$group": {"_id": None, "n": {"$sum": 1}}}],
+                    }
+                }
+            ],
+            [{"old": [{"n": 1}], "all": [{"_id": None, "n": 3}]}],
+        ),
+        (
+            [{"$project": {"_id": 0, "there": {"$type": "$age"}}}, {"$limit": 3}],
+            [{"there": "int"}, {"there": "int"}, {"there": "missing"}],
+        ),
+        (
+            [
+                {"$addFields": {"double": {"$multiply": ["$age", 2]}}},
+                {"$match": {"double": 80}},
+                {"$project": {"double": 1}},
+            ],
+            [{"_id": 2, "double": 80}],
+        ),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_pipeline_answers_from_the_rows(pipeline: list[Any], expected: list[Any]) -> None:
     assert new_table(PEOPLE).aggregate(pipeline) == expected
 

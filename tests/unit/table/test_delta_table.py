@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -375,3 +376,17 @@ def test_what_an_application_has_recorded_can_be_asked() -> None:
     assert table.domain("nothing") is None
     assert not table.write([{"_id": 9}], txn=("loader", 7)).applied
     assert table.count() == 3
+
+
+def test_threads_share_a_handle() -> None:
+    table = new_table([{"_id": -1}])
+
+    def work(worker: int) -> None:
+        for number in range(5):
+            table.write([{"_id": worker * 5 + number}])
+            assert table.count() <= len(table.refresh().query())
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert sorted(ids(table.query())) == list(range(-1, 20))
+    assert table.version == 20

@@ -312,12 +312,24 @@ def _delete_one(table: DeltaTable) -> None:
         (lambda x, t: x.delete_rows(positions(t, 2)), lambda t: t.write([{"_id": 5}]), None),
         (lambda x, t: x.delete_rows(positions(t, 2)), _delete_one, ConcurrentDelete),
         (lambda x, t: x.remove_files(positions(t, 2)), _delete_one, ConcurrentDelete),
-        (lambda x, t: x.write([{"_id": 4}]), lambda t: t.alter.set_comment("_id", "key"), MetadataChanged),
-        (lambda x, t: x.set_txn("a", 1), lambda t: t.write([{"_id": 5}], txn=("a", 0)), ConcurrentTransaction),
-        (lambda x, t: x.set_domain("d", "1"), lambda t: _set_domain(t, "d"), ConcurrentDomainChange),
+        (
+            lambda x, t: x.write([{"_id": 4}]),
+            lambda t: t.alter.set_comment("_id", "key"),
+            MetadataChanged,
+        ),
+        (
+            lambda x, t: x.set_txn("a", 1),
+            lambda t: t.write([{"_id": 5}], txn=("a", 0)),
+            ConcurrentTransaction,
+        ),
+        (
+            lambda x, t: x.set_domain("d", "1"),
+            lambda t: _set_domain(t, "d"),
+            ConcurrentDomainChange,
+        ),
         (lambda x, t: x.set_domain("d", "1"), lambda t: _set_domain(t, "e"), None),
     ],
-)  # fmt: skip
+)
 def test_a_commit_that_came_in_between_is_let_be_or_named(
     ours: Any, theirs: Any, conflict: type[Exception] | None
 ) -> None:

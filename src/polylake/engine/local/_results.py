@@ -40,7 +40,7 @@ def to_arrow(frame: pl.LazyFrame | pl.DataFrame, schema: StructType) -> pa.Table
     """
     chosen = _chosen(frame.collect_schema().names(), schema)
     # Read in pieces, one is turned into Arrow while the next is read.
-    batches = to_batches(frame, schema, batch_rows=_TABLE_BATCH_ROWS)
+    batches = _batches(frame, chosen, _TABLE_BATCH_ROWS)
     return pa.Table.from_batches(batches, to_arrow_schema(chosen))
 
 
@@ -56,7 +56,12 @@ def to_batches(
         StorageError: a file cannot be read.
         SchemaError: the frame has a column that the schema does not have.
     """
-    chosen = _chosen(frame.collect_schema().names(), schema)
+    return _batches(frame, _chosen(frame.collect_schema().names(), schema), batch_rows)
+
+
+def _batches(
+    frame: pl.LazyFrame | pl.DataFrame, chosen: StructType, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
     if isinstance(frame, pl.LazyFrame):
         parts: Iterator[pl.DataFrame] = iter(
             frame.collect_batches(chunk_size=batch_rows, lazy=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,8 @@ def take_rows(
     names = chosen.schema.names if columns is None else columns
     if not positions:
         return to_arrow(chosen.schema).empty_table().select(names)
-    (file,) = open_files(storage, [add])
+    # Whether a row is deleted is not asked, so the deletion vector is not read.
+    (file,) = open_files(storage, [replace(add, deletion_vector=None)])
     ends = list(accumulate(file.row_groups))
     for position in positions:
         if not 0 <= position < file.num_rows:
@@ -50,22 +52,21 @@ def take_rows(
                 f"{file.path} has {file.num_rows} rows, none at {position}", field="positions"
             )
     groups = sorted({bisect_right(ends, position) for position in positions})
-    starts = {group: ends[group] - file.row_groups[group] for group in groups}
-    sizes = [file.row_groups[group] for group in groups]
-    offsets = dict(zip(groups, accumulate(sizes[:-1], initial=0), strict=True))
+    skipped, before = {}, 0
+    for group in groups:
+        skipped[group] = ends[group] - file.row_groups[group] - before
+        before += file.row_groups[group]
+    picked = [position - skipped[bisect_right(ends, position)] for position in positions]
     with file.open() as parquet:
         stored = parquet.schema_arrow
         places = (find_column(field, stored, chosen.mode) for field in chosen.data)
         found = [stored[at].name for at in places if at is not None]
-        table = parquet.read_row_groups(groups, columns=found)
-        if not found:
-            table = pa.table({"": pa.nulls(sum(sizes))})
+        if found:
+            table = parquet.read_row_groups(groups, columns=found)
+            table = table.take(pa.array(picked, pa.int64()))
+        else:
+            table = pa.table({"": pa.nulls(len(positions))})
     rows = conform(table, chosen.data, chosen.mode)
-    picked = []
-    for position in positions:
-        group = bisect_right(ends, position)
-        picked.append(offsets[group] + position - starts[group])
-    rows = rows.take(pa.array(picked, pa.int64())) if rows.num_columns else rows
     return _with_partitions(rows, chosen, add, len(positions)).select(names)
 
 
@@ -76,4 +77,4 @@ def _with_partitions(rows: pa.Table, chosen: Columns, add: Add, count: int) -> p
         value = parse_partition_value(text, column.type, column=column.name)
         kind = to_arrow_type(column.type)
         data[column.name] = pa.chunked_array([pa.repeat(pa.scalar(value, kind), count)])
-    return pa.table({name: data[name] for name in chosen.schema.names})
+    return pa.table([data[name] for name in chosen.schema.names], to_arrow(chosen.schema))
