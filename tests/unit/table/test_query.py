@@ -17,7 +17,6 @@ from polylake.storage import LocalStorage, MemoryStorage
 from polylake.table import DeltaTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ITEM = StructType((StructField("n", LONG), StructField("t", STRING)))
@@ -45,12 +44,12 @@ ROWS = [
 
 
 @pytest.fixture(params=["local", "memory"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DeltaTable]:
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> DeltaTable:
     storage = LocalStorage(str(tmp_path)) if request.param == "local" else MemoryStorage()
     created = DeltaTable.create(storage, SCHEMA)
     created.write(ROWS[:2])
     created.write(ROWS[2:])
-    yield created
+    return created
 
 
 @pytest.mark.parametrize(

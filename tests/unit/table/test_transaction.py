@@ -81,10 +81,15 @@ def test_nothing_shows_before_the_commit() -> None:
 def test_an_error_in_the_block_leaves_the_table_and_its_folder_as_they_were() -> None:
     table = new_table(PEOPLE)
     before = data_files(table)
-    with pytest.raises(RuntimeError, match="mine"), table.transaction() as transaction:
-        transaction.write([{"_id": 4}])
-        assert data_files(table) > before
-        raise RuntimeError("mine")
+
+    def fail(transaction: TableTransaction) -> None:
+        with transaction:
+            transaction.write([{"_id": 4}])
+            assert data_files(table) > before
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        fail(table.transaction())
     assert (table.refresh().version, data_files(table)) == (0, before)
 
 
@@ -100,10 +105,15 @@ def test_a_transaction_is_committed_once_and_its_files_stay() -> None:
 
 def test_an_error_after_the_commit_does_not_take_it_back() -> None:
     table = new_table(PEOPLE)
-    with pytest.raises(RuntimeError), table.transaction() as transaction:
-        transaction.write([{"_id": 4}])
-        transaction.commit()
-        raise RuntimeError
+
+    def fail(transaction: TableTransaction) -> None:
+        with transaction:
+            transaction.write([{"_id": 4}])
+            transaction.commit()
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        fail(table.transaction())
     assert table.query({"_id": 4})[0]["_id"] == 4
 
 
@@ -222,9 +232,11 @@ def test_rows_that_are_deleted_already_change_nothing() -> None:
 def test_a_file_cannot_go_twice() -> None:
     table = new_table(PEOPLE, properties=VECTORS)
     found = positions(table, 1)
-    with pytest.raises(ValidationError), table.transaction() as transaction:
-        transaction.delete_rows(found)
-        transaction.remove_files(found)
+    transaction = table.transaction()
+    transaction.delete_rows(found)
+    transaction.remove_files(found)
+    with pytest.raises(ValidationError):
+        transaction.commit()
     assert table.refresh().version == 0
 
 
@@ -293,9 +305,11 @@ def test_a_version_that_is_expected_has_to_be_the_latest() -> None:
 
 def test_a_version_that_was_expected_has_to_be_the_latest_still() -> None:
     table = new_table(PEOPLE)
-    with pytest.raises(ConcurrencyError), table.transaction(expected_version=0) as transaction:
-        transaction.write([{"_id": 4}])
-        DeltaTable(table._target.storage).write([{"_id": 5}])
+    transaction = table.transaction(expected_version=0)
+    transaction.write([{"_id": 4}])
+    DeltaTable(table._target.storage).write([{"_id": 5}])
+    with pytest.raises(ConcurrencyError):
+        transaction.commit()
     assert sorted(ids(table.refresh().query())) == [1, 2, 3, 5]
     assert len(data_files(table)) == 2
 
