@@ -108,9 +108,10 @@ class Engine(Protocol[Frame_co]):
     ) -> Frame_co:
         """Return the live rows of files as a lazy frame of logical columns, in schema order.
 
-        Only rows that can match ``filter`` need be given (a superset is allowed); rows that a
-        deletion vector names never are. With ``positions``, ``FILE_COLUMN`` and ``ROW_COLUMN``
-        come last. Nothing but footers is read before the frame is collected.
+        Exactly the rows that match ``filter`` are given, whose columns need not be among
+        ``columns``; rows that a deletion vector names never are. With ``positions``,
+        ``FILE_COLUMN`` and ``ROW_COLUMN`` come last. Nothing but footers and deletion vectors is
+        read before the frame is collected.
 
         Raises:
             FileNotFound: a file is missing; raised here or when the frame is collected.

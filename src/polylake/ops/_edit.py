@@ -17,7 +17,6 @@ import orjson
 import polars as pl
 
 from polylake.engine import TableShape
-from polylake.engine.local import keep_matching
 from polylake.errors import (
     ConcurrencyError,
     InvalidTableState,
@@ -116,8 +115,7 @@ class Edit:
         """Yield exactly the rows that match a filter, with their positions."""
 
         def query(group: Sequence[Add]) -> pl.LazyFrame:
-            frame = self.read(group, where=where, positions=True)
-            return keep_matching(frame, where, self.snapshot.schema)
+            return self.read(group, where=where, positions=True)
 
         return self.stream(files, query)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from polylake.engine.local import keep_matching
 from polylake.log import encode_inline, num_records, supports
 from polylake.ops._change_files import ChangeFiles, ChangeType
 from polylake.ops._edit import refuse_row_tracking
@@ -83,7 +82,7 @@ def _changes(
     """Write what went and what came for the change data feed, which else would show copies."""
     feed = ChangeFiles(target, plan.shape, plan.layout)
     old = target.engine.read(target.storage, plan.shape, files, filter=where)
-    for part in pieces(keep_matching(old, where, plan.schema), rows=_PIECE_ROWS):
+    for part in pieces(old, rows=_PIECE_ROWS):
         feed.add(part, ChangeType.DELETE)
     added = [file.to_add(modification_time=0) for file in written]
     new = target.engine.read(target.storage, plan.shape, added)

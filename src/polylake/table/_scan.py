@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from polylake.engine import TableShape
-from polylake.engine.local import keep_matching, reading, to_arrow, to_batches, to_documents
+from polylake.engine import FILE_COLUMN, ROW_COLUMN, TableShape
+from polylake.engine.local import reading, to_arrow, to_batches, to_documents
 from polylake.errors import SchemaError, ValidationError
 from polylake.log import num_records
 from polylake.ops import ScanPlan, describe_filter, filter_parts, plan_scan
@@ -80,26 +80,18 @@ class Scan:
         Raises:
             StorageError: a file is missing or cannot be read.
         """
-        schema, plan = self.snapshot.schema, self.plan
-        wanted = None if self.columns is None else list(self.columns)
-        read = None
-        if wanted is not None:
-            named = {path[0] for path in filter_paths(plan.filter)}
-            read = [name for name in schema.names if name in named or name in wanted]
+        plan = self.plan
         frame: pl.LazyFrame = self.target.engine.read(
             self.target.storage,
             TableShape.of(self.snapshot),
             plan.files,
-            columns=read,
+            columns=self.columns,
             filter=None if plan.filter == EVERYTHING else plan.filter,
             positions=self.positions,
         )
-        if plan.filter != EVERYTHING:
-            frame = keep_matching(frame, plan.filter, schema)
-        if wanted is not None and read != wanted:
-            extra = ["__file", "__row"] if self.positions else []
-            frame = frame.select(*wanted, *extra)
-        return frame
+        if self.columns is None:
+            return frame
+        return frame.select(*self.columns, *([FILE_COLUMN, ROW_COLUMN] if self.positions else ()))
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table, typed exactly as the table's schema says.

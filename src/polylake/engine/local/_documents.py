@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -39,7 +40,8 @@ def to_documents(
     names = frame.columns
     for part in frame.iter_slices(_CHUNK_ROWS):
         values = [_values(column, converters.get(column.name)) for column in part.iter_columns()]
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        # A row has a value for each name; to have that checked costs a third of the time.
+        rows = [dict(zip(names, row, strict=False)) for row in zip(*values, strict=True)]
         if with_missing:
             yield from rows
         else:
@@ -50,7 +52,9 @@ def _values(column: pl.Series, convert: Callable[[Any], Any] | None) -> list[Any
     if column.dtype == _UTC_TIME:
         # Polars looks up the zone for every value, which takes most of the time a row takes.
         micros = column.cast(pl.Int64).to_list()
-        return [None if v is None else _EPOCH + timedelta(microseconds=v) for v in micros]
+        if column.null_count():
+            return [None if v is None else _EPOCH + timedelta(0, 0, v) for v in micros]
+        return list(map(_EPOCH.__add__, map(timedelta, repeat(0), repeat(0), micros)))
     values: list[Any] = column.to_list()
     return values if convert is None else [convert(value) for value in values]
 

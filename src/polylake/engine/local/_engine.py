@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
-from polylake.engine.local._documents import keep_matching
 from polylake.engine.local._read import read
 from polylake.engine.local._write import MEMORY_BYTES, write
 from polylake.log import rows_from_arrow
-from polylake.query import filter_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,11 +60,8 @@ class LocalEngine:
         filter: Filter,  # noqa: A002 - what everyone calls it
     ) -> dict[str, BitMap64]:
         """Return the positions of the rows that match; see ``Engine.locate``."""
-        named = {path[0] for path in filter_paths(filter)}
-        columns = [column.name for column in shape.schema if column.name in named]
-        frame = self.read(storage, shape, files, columns=columns, filter=filter, positions=True)
-        kept = keep_matching(frame, filter, shape.schema).select(FILE_COLUMN, ROW_COLUMN)
-        groups = kept.collect().partition_by(FILE_COLUMN, as_dict=True, include_key=False)
+        found = self.read(storage, shape, files, columns=[], filter=filter, positions=True)
+        groups = found.collect().partition_by(FILE_COLUMN, as_dict=True, include_key=False)
         return {
             str(path): rows_from_arrow(rows[ROW_COLUMN].to_arrow())
             for (path,), rows in groups.items()

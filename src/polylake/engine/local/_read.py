@@ -12,9 +12,10 @@ from polylake.engine.local._arrow_files import scan_arrow
 from polylake.engine.local._classify import Classifier
 from polylake.engine.local._columns import Columns
 from polylake.engine.local._data_files import open_files
+from polylake.engine.local._documents import keep_matching
 from polylake.engine.local._native import scan_native
 from polylake.engine.local._polars_types import to_polars_schema
-from polylake.query import bind_filter, to_polars
+from polylake.query import bind_filter, filter_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +42,8 @@ def read(  # noqa: PLR0913 - what a read is made of, three parts of it optional
 ) -> pl.LazyFrame:
     """Return the live rows of files as a lazy frame of logical columns, in schema order.
 
-    Only rows that can match ``filter`` need be given, and rows that a deletion vector names
-    never are. With ``positions``, ``FILE_COLUMN`` and ``ROW_COLUMN`` come last. Footers and
+    Exactly the rows that match ``filter`` are given, and rows that a deletion vector names never
+    are. With ``positions``, ``FILE_COLUMN`` and ``ROW_COLUMN`` come last. Footers and
     deletion vectors are read here, the rest when the frame is collected.
 
     Raises:
@@ -53,14 +54,14 @@ def read(  # noqa: PLR0913 - what a read is made of, three parts of it optional
     """
     chosen = Columns.of(shape, columns)
     where = None if filter is None else bind_filter(filter, shape.schema)
-    condition = None if where is None else to_polars(where, shape.schema).expr
     needed = chosen
-    if condition is not None and columns is not None:
-        needed = Columns.of(shape, {*columns, *condition.meta.root_names()})
+    if where is not None and columns is not None:
+        named = {path[0] for path in filter_paths(where)}
+        needed = Columns.of(shape, {*columns, *named.intersection(shape.schema.names)})
     frame = _scan(storage, needed, files, where, positions=positions)
-    if condition is not None:
-        frame = frame.filter(condition)
-    if needed is not chosen:
+    if where is not None:
+        frame = keep_matching(frame, where, shape.schema)
+    if len(needed.schema) != len(chosen.schema):
         frame = frame.select(*chosen.schema.names, *(_POSITIONS if positions else ()))
     return frame
 
