@@ -9,6 +9,7 @@ import polars as pl
 
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
 from polylake.engine.local._arrow_files import scan_arrow
+from polylake.engine.local._bloom import is_ruled_out, wanted_values
 from polylake.engine.local._classify import Classifier
 from polylake.engine.local._columns import Columns
 from polylake.engine.local._data_files import open_files
@@ -18,7 +19,7 @@ from polylake.engine.local._polars_types import to_polars_schema
 from polylake.query import bind_filter, filter_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from polylake.engine._contract import TableShape
     from polylake.engine.local._data_files import DataFile
@@ -58,7 +59,9 @@ def read(  # noqa: PLR0913 - what a read is made of, three parts of it optional
     if where is not None and columns is not None:
         named = {path[0] for path in filter_paths(where)}
         needed = Columns.of(shape, {*columns, *named.intersection(shape.schema.names)})
-    frame = _scan(storage, needed, files, where, positions=positions)
+    wanted = () if where is None else wanted_values(where, shape)
+    opened = (file for file in open_files(storage, files) if not is_ruled_out(file, wanted))
+    frame = _scan(opened, needed, where, positions=positions)
     if where is not None:
         frame = keep_matching(frame, where, shape.schema)
     if len(needed.schema) != len(chosen.schema):
@@ -67,17 +70,12 @@ def read(  # noqa: PLR0913 - what a read is made of, three parts of it optional
 
 
 def _scan(
-    storage: Storage,
-    columns: Columns,
-    files: Sequence[Add],
-    where: Filter | None,
-    *,
-    positions: bool,
+    files: Iterable[DataFile], columns: Columns, where: Filter | None, *, positions: bool
 ) -> pl.LazyFrame:
     native: list[DataFile] = []
     other: list[DataFile] = []
     classifier, kept_bytes = Classifier(columns), 0
-    for file in open_files(storage, files):
+    for file in files:
         if classifier.is_native(file):
             native.append(replace(file, footer=None))
             continue
