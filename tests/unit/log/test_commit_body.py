@@ -173,7 +173,7 @@ def test_row_ids_of_concurrent_appends_do_not_overlap() -> None:
 def test_suspended_row_tracking_gives_no_ids() -> None:
     log = DeltaLog(MemoryStorage(), settings=quiet())
     properties = {"delta.rowTrackingSuspended": "true"}
-    log.create(SCHEMA, replace(TRACKING, configuration=properties))
+    log.create(SCHEMA, replace(TRACKING, properties=properties))
     append(log, file("a"))
     (add,) = log.snapshot().files.adds()
     assert add.base_row_id is None
