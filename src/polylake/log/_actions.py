@@ -370,11 +370,8 @@ class DomainMetadata:
 
     def to_log(self) -> JsonObject:
         """Return the JSON object the log holds for this action."""
-        return {
-            "domain": self.domain,
-            "configuration": self.configuration,
-            "removed": self.removed,
-        }
+        fields = {"domain": self.domain, "configuration": self.configuration}
+        return {**fields, "removed": self.removed}
 
 
 def _vector(body: JsonObject) -> DeletionVectorDescriptor | None:
