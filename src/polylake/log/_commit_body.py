@@ -102,7 +102,9 @@ def _in_commit_timestamp(storage: Storage, head: Snapshot | None, now_ms: int) -
     if head is None:
         return now_ms
     if not head.in_commit_timestamps:
-        return max(now_ms, storage.head(commit_key(head.version)).modified_ms + 1)
+        # Listed, because a store may tell the time of a single object to the second only.
+        listed = storage.list(commit_key(head.version))
+        return max([now_ms, *(commit.modified_ms + 1 for commit in listed)])
     info = head.commit_info or _read_info(storage, head)
     before = None if info is None else info.in_commit_timestamp
     return now_ms if before is None else max(now_ms, before + 1)

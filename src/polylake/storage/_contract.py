@@ -23,6 +23,7 @@ class ObjectInfo:
     key: str
     size: int
     modified_ms: int
+    """When it was written, in milliseconds; ``head`` of an object store knows only the second."""
     version: str | None
     """What ``put_if_match`` compares: an etag, or the store's own version of the object."""
 
