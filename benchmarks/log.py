@@ -46,9 +46,9 @@ def open_commits(table: Path) -> Row:
     )
     return Row(
         work="open a table of 10,000 commits without a checkpoint, list its files",
-        ours_s=ours,
+        ours=ours,
         peer="delta-rs",
-        peer_s=peer,
+        theirs=peer,
         target=0.10,
     )
 
@@ -57,9 +57,9 @@ def open_files(table: Path) -> Row:
     ours, peer = compare(lambda: list_files(table), lambda: DeltaRs(str(table)).file_uris())
     return Row(
         work="open 200,000 files behind a checkpoint, list them",
-        ours_s=ours,
+        ours=ours,
         peer="delta-rs",
-        peer_s=peer,
+        theirs=peer,
         target=0.25,
     )
 
@@ -75,16 +75,16 @@ def refresh_rows(root: Path) -> list[Row]:
     return [
         Row(
             work="refresh after one commit, 200,000 files",
-            ours_s=many[0],
+            ours=many[0],
             peer="delta-rs update_incremental",
-            peer_s=many[1],
+            theirs=many[1],
             target=1.0,
         ),
         Row(
             work="the same, against ours with 1,000 files",
-            ours_s=many[0],
+            ours=many[0],
             peer="1,000 files",
-            peer_s=few[0],
+            theirs=few[0],
             target=1.5,
             note="flat is 1",
         ),
@@ -125,9 +125,9 @@ def checkpoint_row(table: Path) -> Row:
         ours.append(timed(partial(write_checkpoint, storage, snapshot)))
     return Row(
         work="write a classic checkpoint of 200,000 files, re-read and compared",
-        ours_s=statistics.median(ours),
+        ours=statistics.median(ours),
         peer="delta-rs create_checkpoint",
-        peer_s=statistics.median(peer),
+        theirs=statistics.median(peer),
         target=0.5,
         note=f"peak memory {checkpoint_peak(table)} MiB above the open snapshot",
     )
@@ -180,9 +180,9 @@ def commit_row(root: Path) -> Row:
         peer.append(timed(partial(bare_commit, bare, number, body)))
     return Row(
         work="one durable commit of one file, p50",
-        ours_s=statistics.median(ours),
+        ours=statistics.median(ours),
         peer="bare write, fsync, link, fsync of the same bytes",
-        peer_s=statistics.median(peer),
+        theirs=statistics.median(peer),
         target=3.0,
         note="with its .crc file",
     )
@@ -206,4 +206,4 @@ def import_row() -> Row:
         subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
     ours, peer = compare(partial(load, "polylake"), partial(load, "pyarrow"), repeat=9)
-    return Row(work="import polylake", ours_s=ours, peer="import pyarrow", peer_s=peer, target=1.1)
+    return Row(work="import polylake", ours=ours, peer="import pyarrow", theirs=peer, target=1.1)

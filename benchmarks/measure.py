@@ -21,19 +21,20 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the report: our time, the peer's, and the ratio we want."""
+    """One line of the report: what we need, what the peer does, and the ratio we want."""
 
     work: str
-    ours_s: float
+    ours: float
     peer: str
-    peer_s: float
+    theirs: float
     target: float | None
     """The highest ratio of ours to the peer's that we accept."""
     note: str = ""
+    unit: str = "s"
 
     @property
     def ratio(self) -> float:
-        return self.ours_s / self.peer_s
+        return self.ours / self.theirs
 
     @property
     def verdict(self) -> str:
@@ -104,12 +105,14 @@ _RULE = "| --- | --- | --- | --- | --- | --- |"
 def _line(row: Row) -> str:
     target = "" if row.target is None else f"≤ {row.target:g}"
     note = f" ({row.note})" if row.note else ""
-    peer = f"{row.peer}: {_seconds(row.peer_s)}"
-    ours = _seconds(row.ours_s)
+    peer = f"{row.peer}: {_amount(row.theirs, row.unit)}"
+    ours = _amount(row.ours, row.unit)
     return f"| {row.work}{note} | {ours} | {peer} | {row.ratio:.2f} | {target} | {row.verdict} |"
 
 
-def _seconds(value: float) -> str:
+def _amount(value: float, unit: str) -> str:
+    if unit != "s":
+        return f"{value:.0f} {unit}"
     return f"{value:.3f} s" if value >= 0.1 else f"{value * 1000:.2f} ms"
 
 
