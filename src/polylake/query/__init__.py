@@ -29,6 +29,7 @@ from polylake.query._filter import (
 from polylake.query._match import compile_filter, matches
 from polylake.query._operators import OPERATORS, Operator, Use
 from polylake.query._parse import parse_filter, parse_path
+from polylake.query._polars_leaf import polars_type
 from polylake.query._projection import Projection, parse_projection, project, projection_columns
 from polylake.query._prune import ZoneColumns, prune_expr
 from polylake.query._pushdown import Pushdown, to_polars
@@ -93,6 +94,7 @@ __all__ = [
     "parse_pipeline",
     "parse_projection",
     "parse_update",
+    "polars_type",
     "project",
     "projection_columns",
     "prune_expr",
