@@ -80,7 +80,8 @@ def write_report(sections: Iterable[tuple[str, list[Row]]]) -> None:
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench`; every ratio was measured in one run, both sides in turns.",
+        "Written by `make bench` in one run: medians, both sides timed in turns unless a row says",
+        "otherwise.",
         "Seconds depend on the machine, ratios much less.",
         "",
         *(f"- {name}: {value}" for name, value in facts.items()),

@@ -60,6 +60,10 @@ class WriteOptions:
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
             raise _invalid("mode", self.mode, _MODES)
+        for name in ("target_bytes", "row_group_rows"):
+            number = getattr(self, name)
+            if number is not None and (type(number) is not int or number < 1):
+                raise ValidationError(f"{name} is {number!r}, not a whole number", field=name)
         if self.schema_mode not in _SCHEMA_MODES:
             raise _invalid("schema_mode", self.schema_mode, _SCHEMA_MODES)
         partly = self.replace_where is not None or self.dynamic_partitions

@@ -433,3 +433,9 @@ def test_we_read_what_delta_rs_writes(tmp_path: Path, columns: tuple[str, ...]) 
     assert as_text(read_table(target)) == as_text(table)
     write(target, table)
     assert len(DeltaTable(str(tmp_path)).to_pyarrow_table()) == 6
+
+
+@pytest.mark.parametrize("size", ["1kb", 0, 1.5, True])
+def test_a_file_size_that_is_no_count_of_bytes_is_refused(size: object) -> None:
+    with pytest.raises(ValidationError, match="target_bytes"):
+        WriteOptions(target_bytes=size)  # type: ignore[arg-type]  # what a user may type
