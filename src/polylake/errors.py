@@ -31,7 +31,9 @@ may succeed later, and ``facts`` holds the values the message was made from.
     │   ├── MetadataChanged          it changed schema, partitioning or properties
     │   ├── ProtocolChanged          it changed the protocol
     │   ├── ConcurrentTransaction    it recorded the same application id
-    │   └── ConcurrentDomainChange   it changed the same metadata domain
+    │   ├── ConcurrentDomainChange   it changed the same metadata domain
+    │   └── LeaseLost                another maintainer has taken over
+    ├── IntegrityError               rows written are not the rows read; nothing was committed
     ├── CDCError                     a change record or feed cannot be used
     └── ValidationError              bad input, also a ValueError; nothing was written
         └── SchemaError              a schema or a value that does not fit it
@@ -272,6 +274,19 @@ class ConcurrentDomainChange(ConcurrencyError):
     """Another writer changed the same metadata domain."""
 
     code = "concurrency.domain"
+
+
+class LeaseLost(ConcurrencyError):
+    """Another maintainer has taken over the table; what this one was about to do is theirs."""
+
+    code = "concurrency.lease"
+    retryable = False
+
+
+class IntegrityError(PolylakeError):
+    """The rows that were written are not the rows that were read; nothing was committed."""
+
+    code = "integrity"
 
 
 class CDCError(PolylakeError):

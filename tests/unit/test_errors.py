@@ -49,6 +49,8 @@ CODES = {
     "ProtocolChanged": "concurrency.protocol",
     "ConcurrentTransaction": "concurrency.transaction",
     "ConcurrentDomainChange": "concurrency.domain",
+    "LeaseLost": "concurrency.lease",
+    "IntegrityError": "integrity",
     "CDCError": "cdc",
     "ValidationError": "validation",
     "SchemaError": "validation.schema",

@@ -37,7 +37,7 @@ from polylake.log._premises import check_unchanged
 from polylake.log._segment import sort_listing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from polylake.log._segment import CheckpointFiles, LogListing
     from polylake.log._snapshot import Snapshot
@@ -68,6 +68,7 @@ def cleanup_logs(
     now_ms: int,
     keep_versions: int | None = None,
     even_if_disabled: bool = False,
+    pinned: Collection[int] = (),
 ) -> LogCleanupReport:
     """Delete the commits, checkpoints and checksums that are older than the retention.
 
@@ -79,6 +80,7 @@ def cleanup_logs(
         now_ms: the time, which the retention is counted back from.
         keep_versions: the number of newest versions to keep even if they are older.
         even_if_disabled: clean up although ``delta.enableExpiredLogCleanup`` is false.
+        pinned: versions that have to stay readable however old they are.
 
     Raises:
         ValidationError: the table does not want its log cleaned up; ``keep_versions`` is less
@@ -86,10 +88,37 @@ def cleanup_logs(
         UnsupportedFeature: the table needs a writer polylake is not.
         LogError: the log cannot be read; nothing was deleted.
     """
-    files, facts = _gather(
-        storage, now_ms=now_ms, keep_versions=keep_versions, even_if_disabled=even_if_disabled
+    plan = expired_log_files(
+        storage,
+        now_ms=now_ms,
+        keep_versions=keep_versions,
+        even_if_disabled=even_if_disabled,
+        pinned=pinned,
     )
-    return apply_cleanup(storage, plan_log_cleanup(files, facts))
+    return apply_cleanup(storage, plan)
+
+
+def expired_log_files(
+    storage: Storage,
+    *,
+    now_ms: int,
+    keep_versions: int | None = None,
+    even_if_disabled: bool = False,
+    pinned: Collection[int] = (),
+) -> LogCleanupPlan:
+    """Plan what ``cleanup_logs`` would delete now; the arguments are the same.
+
+    Raises:
+        PolylakeError: as ``cleanup_logs``.
+    """
+    files, facts = _gather(
+        storage,
+        now_ms=now_ms,
+        keep_versions=keep_versions,
+        even_if_disabled=even_if_disabled,
+        pinned=pinned,
+    )
+    return plan_log_cleanup(files, facts)
 
 
 def cleanable_log_versions(
@@ -102,10 +131,10 @@ def cleanable_log_versions(
         UnsupportedFeature: the table needs a writer polylake is not.
         LogError: the log cannot be read.
     """
-    files, facts = _gather(
+    plan = expired_log_files(
         storage, now_ms=now_ms, keep_versions=keep_versions, even_if_disabled=True
     )
-    return plan_log_cleanup(files, facts).doomed_versions
+    return plan.doomed_versions
 
 
 def cleanup_checkpoints(storage: Storage, keep_last: int = 3) -> LogCleanupReport:
@@ -119,9 +148,25 @@ def cleanup_checkpoints(storage: Storage, keep_last: int = 3) -> LogCleanupRepor
         UnsupportedFeature: the table needs a writer polylake is not.
         LogError: the log cannot be read; nothing was deleted.
     """
+    return apply_cleanup(storage, spare_checkpoints(storage, keep_last))
+
+
+def spare_checkpoints(
+    storage: Storage, keep_last: int = 3, *, without: Collection[str] = ()
+) -> LogCleanupPlan:
+    """Plan what ``cleanup_checkpoints`` would delete now, having read what takes its place.
+
+    Args:
+        storage: the table.
+        keep_last: how many of the newest versions with a checkpoint keep theirs.
+        without: files of the log that will be gone by then.
+
+    Raises:
+        PolylakeError: as ``cleanup_checkpoints``.
+    """
     snapshot = load_snapshot(storage)
     check_writable(snapshot.protocol, snapshot.table)
-    files = list(storage.list(LOG_FOLDER))
+    files = [info for info in storage.list(LOG_FOLDER) if info.key not in without]
     hint = read_hint(storage)
     plan = plan_checkpoint_cleanup(
         files,
@@ -137,11 +182,18 @@ def cleanup_checkpoints(storage: Storage, keep_last: int = 3) -> LogCleanupRepor
             if not gone.intersection(info.key for info in checkpoint.files):
                 verify_checkpoint(storage, checkpoint)
         _verify_commits(storage, listing, gone)
-    return apply_cleanup(storage, plan)
+    return plan
 
 
-def apply_cleanup(storage: Storage, plan: LogCleanupPlan) -> LogCleanupReport:
+def apply_cleanup(
+    storage: Storage, plan: LogCleanupPlan, *, may_go_on: Callable[[], bool] = lambda: True
+) -> LogCleanupReport:
     """Delete what a plan dooms, in its order; a file that cannot be deleted is reported.
+
+    Args:
+        storage: the table.
+        plan: what to delete.
+        may_go_on: asked before each batch; once it says no, the rest stays.
 
     Raises:
         InvalidTableState: a checkpoint that the plan rests on is no longer what it was; nothing
@@ -150,9 +202,12 @@ def apply_cleanup(storage: Storage, plan: LogCleanupPlan) -> LogCleanupReport:
     for premise in plan.premises if plan.doomed else ():
         check_unchanged(storage, premise)
     errors: dict[str, str] = {}
+    deleted: list[str] = []
     sizes = {verdict.info.key: verdict.info.size for verdict in plan.doomed}
     keys = list(sizes)
     for start in range(0, len(keys), _BATCH):
+        if not may_go_on():
+            break
         batch = keys[start : start + _BATCH]
         try:
             storage.delete(batch)
@@ -160,7 +215,7 @@ def apply_cleanup(storage: Storage, plan: LogCleanupPlan) -> LogCleanupReport:
             failed = error.facts.get("failed")
             reasons = failed if isinstance(failed, Mapping) else dict.fromkeys(batch, error)
             errors.update((str(key), str(reason)) for key, reason in reasons.items())
-    deleted = [key for key in keys if key not in errors]
+        deleted += (key for key in batch if key not in errors)
     return LogCleanupReport(
         plan=plan,
         deleted_files=len(deleted),
@@ -170,7 +225,12 @@ def apply_cleanup(storage: Storage, plan: LogCleanupPlan) -> LogCleanupReport:
 
 
 def _gather(
-    storage: Storage, *, now_ms: int, keep_versions: int | None, even_if_disabled: bool
+    storage: Storage,
+    *,
+    now_ms: int,
+    keep_versions: int | None,
+    even_if_disabled: bool,
+    pinned: Collection[int],
 ) -> tuple[list[ObjectInfo], LogFacts]:
     if keep_versions is not None and keep_versions < 1:
         raise ValidationError(
@@ -196,6 +256,10 @@ def _gather(
     oldest_kept = _oldest_kept(storage, listing, snapshot, cutoff_ms)
     if oldest_kept is not None and keep_versions is not None:
         oldest_kept = Version(min(oldest_kept, snapshot.version - keep_versions + 1))
+    held = min(pinned, default=None)
+    if oldest_kept is not None and held is not None:
+        held = held if held < oldest_kept else None
+        oldest_kept = Version(min(oldest_kept, *pinned))
     base = None if oldest_kept is None else _verified_base(storage, listing, oldest_kept)
     staying = [] if base is None else _checkpoint_files(files, base.version)
     has_sidecars = any(info.key.startswith(SIDECAR_FOLDER) for info in files)
@@ -205,7 +269,7 @@ def _gather(
         sidecars=referenced_sidecars(storage, staying) if has_sidecars else frozenset(),
         sidecar_cutoff_ms=now_ms // _DAY_MS * _DAY_MS - _DAY_MS,
         protected_before=_protected_before(snapshot),
-        why=_why(cutoff_ms, keep_versions, oldest_kept),
+        why=_why(cutoff_ms, keep_versions, oldest_kept, held),
     )
     return files, facts
 
@@ -283,9 +347,13 @@ def _verify_commits(storage: Storage, listing: LogListing, gone: set[str]) -> No
         read_rows(data, source=key)
 
 
-def _why(cutoff_ms: int, keep_versions: int | None, oldest_kept: Version | None) -> str:
+def _why(
+    cutoff_ms: int, keep_versions: int | None, oldest_kept: Version | None, held: int | None
+) -> str:
     since = from_epoch_ms(cutoff_ms).date().isoformat()
     if oldest_kept is None:
         return f"every commit is newer than {since}"
     kept = "" if keep_versions is None else f" and the last {keep_versions}"
+    if held is not None:
+        kept += f" and version {held}, which is pinned,"
     return f"versions since {since}{kept} stay, which start at version {oldest_kept}"

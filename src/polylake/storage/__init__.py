@@ -5,7 +5,13 @@ Importing this package loads no client of an object store; opening one does.
 """
 
 from polylake.storage._cache import CachedStorage
-from polylake.storage._contract import HasLocalPath, ObjectInfo, Storage
+from polylake.storage._contract import (
+    HasLocalPath,
+    HasStagedFiles,
+    ListKeys,
+    ObjectInfo,
+    Storage,
+)
 from polylake.storage._faulty import Fault, FaultKind, FaultyStorage
 from polylake.storage._local import LocalStorage
 from polylake.storage._memory import MemoryStorage
@@ -23,6 +29,8 @@ __all__ = [
     "FaultKind",
     "FaultyStorage",
     "HasLocalPath",
+    "HasStagedFiles",
+    "ListKeys",
     "LocalStorage",
     "MemoryStorage",
     "MeteredStorage",

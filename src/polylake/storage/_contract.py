@@ -248,3 +248,29 @@ class HasLocalPath(Protocol):
     def local_path(self, key: str) -> str:
         """Return the file's absolute path; the file need not exist."""
         ...
+
+
+@runtime_checkable
+class ListKeys(Protocol):
+    """A store that has to ask for the facts of each object, and can list without them."""
+
+    def list_keys(self, prefix: str = "") -> Iterator[str]:
+        """Yield the keys that ``list`` would give for ``prefix``, in no particular order."""
+        ...
+
+    def head_many(self, keys: Iterable[str]) -> Iterator[ObjectInfo]:
+        """Yield the facts of those of some objects that are there, in the order of ``keys``."""
+        ...
+
+
+@runtime_checkable
+class HasStagedFiles(Protocol):
+    """A store that stages writes in files of their own, which stay if a writer dies."""
+
+    def list_staged(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the staged files below a folder or in the whole store, in no particular order.
+
+        They are of writes under way too: only their age tells. ``list`` never shows them, and
+        ``delete`` takes their keys.
+        """
+        ...

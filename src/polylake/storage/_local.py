@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import stat
+from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from polylake.errors import FileNotFound, PolylakeError, StorageError
-from polylake.storage._contract import ObjectInfo
 from polylake.storage._keys import check_key, check_prefix
 from polylake.storage._local_folder import (
     check_file,
@@ -19,9 +21,8 @@ from polylake.storage._local_folder import (
     stat_file,
     storage_error,
     unlock,
-    version_of,
 )
-from polylake.storage._local_list import list_files
+from polylake.storage._local_list import file_info, list_files, list_names
 from polylake.storage._local_writer import LocalWriter
 from polylake.storage._prefixed import rooted_at
 from polylake.storage._ranges import check_range
@@ -29,7 +30,7 @@ from polylake.storage._ranges import check_range
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from polylake.storage._contract import RandomAccessFile, Storage, StreamWriter
+    from polylake.storage._contract import ObjectInfo, RandomAccessFile, Storage, StreamWriter
     from polylake.storage._ranges import Chunks
 
 
@@ -132,12 +133,7 @@ class LocalStorage:
                 os.close(opened)
         except OSError as error:
             raise storage_error(error, key, reading=True) from error
-        return ObjectInfo(
-            key=key,
-            size=facts.st_size,
-            modified_ms=facts.st_mtime_ns // 1_000_000,
-            version=version_of(facts),
-        )
+        return file_info(key, facts)
 
     def exists(self, key: str) -> bool:
         """Say whether something is stored under ``key``."""
@@ -164,6 +160,23 @@ class LocalStorage:
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """Yield every object whose key starts with ``prefix``, in byte order of the keys."""
         return list_files(self._root, check_prefix(prefix), start_after or "")
+
+    def list_keys(self, prefix: str = "") -> Iterator[str]:
+        """Yield the keys that ``list`` would give for ``prefix``, in no particular order."""
+        return list_names(self._root, check_prefix(prefix))
+
+    def head_many(self, keys: Iterable[str]) -> Iterator[ObjectInfo]:
+        """Yield the facts of those of some objects that are there, in the order of ``keys``.
+
+        Opens a folder once for neighbours.
+        """
+        for folder, neighbours in groupby(keys, lambda key: check_key(key).rpartition("/")[0]):
+            with suppress(FileNotFound):
+                yield from self._heads(folder, neighbours)
+
+    def list_staged(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the hidden files of writes that are under way, or whose process died."""
+        return self.head_many(list_names(self._root, check_prefix(prefix), staged=True))
 
     def put(self, key: str, body: bytes) -> str:
         """Create or replace an object atomically and return its version."""
@@ -218,6 +231,25 @@ class LocalStorage:
                 failed[key] = str(error)
         if failed:
             raise StorageError(f"{len(failed)} objects could not be deleted", failed=failed)
+
+    def _heads(self, folder: str, keys: Iterable[str]) -> Iterator[ObjectInfo]:
+        try:
+            opened = open_folder(self._root, folder)
+        except OSError as error:
+            raise storage_error(error, folder, reading=True) from error
+        try:
+            for key in keys:
+                name = key.rpartition("/")[2]
+                try:
+                    facts = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    raise storage_error(error, key, reading=True) from error
+                if stat.S_ISREG(facts.st_mode):
+                    yield file_info(key, facts)
+        finally:
+            os.close(opened)
 
     def _delete(self, key: str) -> None:
         folder, _, name = key.rpartition("/")

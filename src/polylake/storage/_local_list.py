@@ -29,6 +29,36 @@ def list_files(root: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]
     return _walk(root, folder + slash, prefix, start_after)
 
 
+def list_names(root: str, prefix: str, *, staged: bool = False) -> Iterator[str]:
+    """Yield the keys that ``list_files`` would, or those of staged files, in no order.
+
+    Their facts are not read, which is most of the time that listing takes.
+
+    Raises:
+        PermissionDenied: a folder may not be read.
+        StorageError: a folder cannot be read.
+        ValidationError: the prefix leads through a symbolic link.
+    """
+    folder, slash, _ = prefix.rpartition("/")
+    waiting = [folder + slash]
+    while waiting:
+        base = waiting.pop()
+        names, folders = _scan(root, base, staged=staged)
+        keys = [base + name for name in names]
+        yield from keys if base.startswith(prefix) else (k for k in keys if k.startswith(prefix))
+        waiting += (key for key in folders if may_hold(key, prefix, ""))
+
+
+def file_info(key: str, facts: os.stat_result) -> ObjectInfo:
+    """Return what the operating system says of a file, as a store's facts."""
+    return ObjectInfo(
+        key=key,
+        size=facts.st_size,
+        modified_ms=facts.st_mtime_ns // 1_000_000,
+        version=version_of(facts),
+    )
+
+
 def may_hold(folder: str, prefix: str, start_after: str) -> bool:
     """Say whether a key below ``folder``, which ends with a slash, could be asked for."""
     reaches_behind = folder > start_after or start_after.startswith(folder)
@@ -50,6 +80,31 @@ def _walk(root: str, base: str, prefix: str, start_after: str) -> Iterator[Objec
                 yield info
     finally:
         os.close(opened)
+
+
+def _scan(root: str, base: str, *, staged: bool) -> tuple[list[str], list[str]]:
+    """Return the names of the files of a folder, and its folders as ``_entries`` gives them."""
+    names: list[str] = []
+    folders: list[str] = []
+    try:
+        opened = open_folder(root, base.removesuffix("/"))
+        try:
+            with os.scandir(opened) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if entry.is_file(follow_symlinks=False):
+                        is_hidden = name[0] == "." and is_staged(name)
+                        if is_hidden is staged and is_key(base + name):
+                            names.append(name)
+                    elif entry.is_dir(follow_symlinks=False) and is_key(base + name):
+                        folders.append(f"{base}{name}/")
+        finally:
+            os.close(opened)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # gone meanwhile
+    except OSError as error:
+        raise storage_error(error, base) from error
+    return names, folders
 
 
 def _entries(
@@ -91,9 +146,4 @@ def _info(key: str, entry: os.DirEntry[str]) -> ObjectInfo | None:
         return None
     except OSError as error:
         raise storage_error(error, key) from error
-    return ObjectInfo(
-        key=key,
-        size=facts.st_size,
-        modified_ms=facts.st_mtime_ns // 1_000_000,
-        version=version_of(facts),
-    )
+    return file_info(key, facts)

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import quote
 
 from polylake.errors import StorageError
-from polylake.storage._contract import HasLocalPath, ObjectInfo, Storage
+from polylake.storage._contract import (
+    HasLocalPath,
+    HasStagedFiles,
+    ListKeys,
+    ObjectInfo,
+    Storage,
+)
 from polylake.storage._keys import check_key, check_prefix
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ def rooted_at(store: Storage, prefix: str) -> Storage:
 
 
 @runtime_checkable
-class _LocalStorage(Storage, HasLocalPath, Protocol):
+class _LocalStorage(Storage, HasLocalPath, ListKeys, HasStagedFiles, Protocol):
     """A store with files on this machine."""
 
 
@@ -149,3 +155,18 @@ class LocalPrefixedStorage(PrefixedStorage):
             ValidationError: the key is not one, or leads through a symbolic link.
         """
         return self._files.local_path(self._base + key)
+
+    def list_keys(self, prefix: str = "") -> Iterator[str]:
+        """Yield the keys that ``list`` would give for ``prefix``, in no particular order."""
+        check_prefix(prefix)
+        cut = len(self._base)
+        return (key[cut:] for key in self._files.list_keys(self._base + prefix))
+
+    def head_many(self, keys: Iterable[str]) -> Iterator[ObjectInfo]:
+        """Yield the facts of those of some objects that are there, in the order of ``keys``."""
+        return map(self._relative, self._files.head_many(self._base + key for key in keys))
+
+    def list_staged(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the staged files below a folder or in the whole store, in no particular order."""
+        check_prefix(prefix)
+        return map(self._relative, self._files.list_staged(self._base + prefix))

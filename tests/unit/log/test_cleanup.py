@@ -19,6 +19,8 @@ from polylake.log._cleanup import (
     cleanable_log_versions,
     cleanup_checkpoints,
     cleanup_logs,
+    expired_log_files,
+    spare_checkpoints,
 )
 from polylake.log._cleanup_plan import LogFacts, plan_checkpoint_cleanup, plan_log_cleanup
 from polylake.log._inspect import discover_checkpoints, referenced_sidecars
@@ -357,3 +359,37 @@ def test_cleanup_never_loses_the_latest_version_when_it_is_cut_short() -> None:
         assert live_paths(table.storage) == latest
         cleanup_logs(table.storage, now_ms=table.clock.ms)
         assert load_snapshot(table.storage, version=10).version == 10
+
+
+@pytest.mark.parametrize(("pinned", "oldest"), [([3], 0), ([7, 18], 5), ([12], 10), ([], 10)])
+def test_pinned_versions_stay_readable_and_the_plan_says_so(pinned: list[int], oldest: int) -> None:
+    table = week_table()
+    before = states(table)
+    report = cleanup_logs(table.storage, now_ms=table.clock.ms, pinned=pinned)
+    assert min(list_log(table.storage).commits) == oldest
+    assert states(table) == {v: s for v, s in before.items() if v >= oldest}
+    assert ("is pinned" in report.plan.summary) is (oldest < 10)
+
+
+def test_a_plan_tells_what_cleanup_would_do_and_does_nothing() -> None:
+    table = week_table()
+    before = states(table)
+    plan = expired_log_files(table.storage, now_ms=table.clock.ms)
+    assert states(table) == before
+    assert cleanup_logs(table.storage, now_ms=table.clock.ms).plan == plan
+
+
+def test_checkpoints_are_spared_as_if_other_files_had_gone() -> None:
+    table = week_table()
+    doomed = expired_log_files(table.storage, now_ms=table.clock.ms).doomed
+    gone = {verdict.info.key for verdict in doomed}
+    plan = spare_checkpoints(table.storage, 1, without=gone)
+    assert [verdict.info.key for verdict in plan.doomed] == [classic_checkpoint_key(15)]
+
+
+def test_a_cleanup_stops_where_it_may_not_go_on() -> None:
+    table = week_table()
+    plan = expired_log_files(table.storage, now_ms=table.clock.ms)
+    report = apply_cleanup(table.storage, plan, may_go_on=lambda: False)
+    assert (report.deleted_files, report.errors) == (0, {})
+    assert 0 in list_log(table.storage).commits

@@ -19,10 +19,11 @@ from polylake.errors import (
     ValidationError,
     VersionMismatch,
 )
-from polylake.storage._contract import HasLocalPath
+from polylake.storage._contract import HasLocalPath, HasStagedFiles, ListKeys
 from polylake.storage._local import LocalStorage
 from polylake.storage._local_folder import is_staged, storage_error
 from polylake.storage._local_list import may_hold
+from polylake.storage._memory import MemoryStorage
 
 needs_permissions = pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
 
@@ -419,3 +420,65 @@ def count_up(root: str, rounds: int, writer: int, barrier, results) -> None:
                 continue
             break
     results.put((writer, []))
+
+
+class TestListingWithoutFacts:
+    def test_it_gives_the_keys_that_list_gives(self, store: LocalStorage, root: Path) -> None:
+        for key in ["a", "b/c", "b/d/e f", "ü/%", "b-c", "_x/.y"]:
+            store.put(key, b"12")
+        (root / "link").symlink_to("a")
+        (root / ".polylake-00.tmp").write_bytes(b"staged")
+        for prefix in ["", "b", "b/", "b/d/e", "nothing/", "a"]:
+            assert sorted(store.list_keys(prefix)) == keys(store, prefix)
+            below = store.at("b")
+            assert isinstance(below, ListKeys)
+        assert sorted(below.list_keys()) == ["c", "d/e f"]
+        assert sorted(below.list_keys("d")) == ["d/e f"]
+
+    def test_facts_of_many_are_those_of_each_and_missing_ones_are_left_out(
+        self, store: LocalStorage, root: Path
+    ) -> None:
+        for key in ["a", "b/c", "b/d"]:
+            store.put(key, key.encode())
+        (root / "link").symlink_to("a")
+        asked = ["b/d", "b/x", "a", "no/folder", "a/below", "link", "b", "b/c"]
+        assert list(store.head_many(asked)) == [store.head(key) for key in ["b/d", "a", "b/c"]]
+        below = store.at("b")
+        assert isinstance(below, ListKeys)
+        assert [info.key for info in below.head_many(["d", "x", "c"])] == ["d", "c"]
+
+    def test_a_key_that_is_none_is_refused(self, store: LocalStorage) -> None:
+        with pytest.raises(ValidationError):
+            list(store.head_many(["../x"]))
+        with pytest.raises(ValidationError):
+            store.list_keys("../")
+
+    def test_a_root_that_is_not_there_has_nothing(self, store: LocalStorage) -> None:
+        assert (list(store.list_keys()), list(store.list_staged())) == ([], [])
+
+
+class TestStagedFiles:
+    def test_they_are_listed_by_their_own_verb_and_can_be_deleted(
+        self, store: LocalStorage, root: Path
+    ) -> None:
+        store.put("b/c", b"x")
+        writer = store.open_writer("b/d")
+        writer.write(b"half")
+        (root / ".polylake-00.tmp").write_bytes(b"left behind")
+        (root / ".polylake-x").write_bytes(b"another's")
+        found = sorted(store.list_staged(), key=lambda info: info.key)
+        assert [(info.key[:11], info.size) for info in found] == [
+            (".polylake-0", 11),
+            ("b/.polylake", 4),
+        ]
+        below = store.at("b")
+        assert isinstance(below, HasStagedFiles)
+        assert [info.size for info in below.list_staged()] == [4]
+        assert [info.size for info in store.list_staged("b/")] == [4]
+        store.delete([found[0].key])
+        assert listdir(root) == [".polylake-x", "b"]
+        writer.abort()
+        assert list(store.list_staged()) == []
+
+    def test_stores_without_files_have_none(self) -> None:
+        assert not isinstance(MemoryStorage(), HasStagedFiles | ListKeys)
