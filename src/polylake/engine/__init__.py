@@ -2,9 +2,17 @@
 
 from polylake.engine._contract import (
     FILE_COLUMN,
+    MOVED_FROM,
+    MOVED_TO,
     ROW_COLUMN,
+    Curve,
+    CurveOrder,
     Engine,
     Layout,
+    RewriteOptions,
+    Rewritten,
+    RowOrder,
+    SortOrder,
     TableShape,
     WrittenFile,
 )
@@ -12,11 +20,19 @@ from polylake.engine._rows import InferredRows, RowSource, infer_schema, to_batc
 
 __all__ = [
     "FILE_COLUMN",
+    "MOVED_FROM",
+    "MOVED_TO",
     "ROW_COLUMN",
+    "Curve",
+    "CurveOrder",
     "Engine",
     "InferredRows",
     "Layout",
+    "RewriteOptions",
+    "Rewritten",
+    "RowOrder",
     "RowSource",
+    "SortOrder",
     "TableShape",
     "WrittenFile",
     "infer_schema",

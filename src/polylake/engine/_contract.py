@@ -7,13 +7,14 @@ reports; so operations run the same on one machine and on a cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from polylake.log import Add, encode_path
 from polylake.schema import MappingMode, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from pyroaring import BitMap64
@@ -28,6 +29,10 @@ ROW_COLUMN = "__row"
 """Beside each row, where positions are asked for: its index in the file, from 0."""
 
 MEBIBYTE = 1024 * 1024
+
+MOVED_FROM = ("from_file", "from_row")
+MOVED_TO = ("to_file", "to_row")
+"""The columns of a report of moved rows: decoded paths, and row indexes in them from 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +83,13 @@ class WrittenFile:
     """By physical name, in the log's text form."""
     stats: str
 
-    def to_add(self, *, modification_time: int, data_change: bool = True) -> Add:
+    def to_add(
+        self,
+        *,
+        modification_time: int,
+        data_change: bool = True,
+        tags: Mapping[str, str] | None = None,
+    ) -> Add:
         """Return the action that makes the file part of the table."""
         return Add(
             path=encode_path(self.path),
@@ -87,7 +98,68 @@ class WrittenFile:
             modification_time=modification_time,
             data_change=data_change,
             stats=self.stats,
+            tags=tags,
         )
+
+
+class Curve(StrEnum):
+    """A space-filling curve: rows near each other on it are near each other in every column."""
+
+    Z_ORDER = "z-order"
+    HILBERT = "hilbert"
+
+
+@dataclass(frozen=True, slots=True)
+class SortOrder:
+    """Rows in ascending order of columns, nulls first."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveOrder:
+    """Rows in the order of a curve through the ranks of one to eight columns."""
+
+    columns: tuple[str, ...]
+    curve: Curve = Curve.HILBERT
+
+
+RowOrder = SortOrder | CurveOrder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteOptions:
+    """How files are rewritten."""
+
+    order: RowOrder | None = None
+    """``None`` keeps rows in the order of the files, and of the rows in each."""
+    verify: bool = False
+    """Whether to read the new files back and compare an order-independent checksum of the rows."""
+    report_moves: bool = False
+    memory_bytes: int
+    """About how much the rewrite may hold at once; what does not fit is spilled to disk."""
+    on_rows: Callable[[int], None] | None = None
+    """Told now and then how many more rows have been written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """What a rewrite made of files. No version refers to the new ones yet."""
+
+    files: tuple[WrittenFile, ...]
+    rows_read: int
+    rows_written: int
+    read_seconds: float
+    write_seconds: float
+    sort_seconds: float = 0.0
+    """How long putting the rows in order took."""
+    spilled_bytes: int = 0
+    """How many bytes of rows waited on disk to be put in order."""
+    verified: bool = False
+    """Whether a checksum of the rows was compared; their number always is."""
+    moves: pa.Table | None = None
+    """Where each row went, in the columns ``MOVED_FROM`` and ``MOVED_TO``; memory-mapped from a
+    temporary file."""
 
 
 Frame_co = TypeVar("Frame_co", covariant=True)
@@ -149,5 +221,27 @@ class Engine(Protocol[Frame_co]):
 
         Raises:
             FileNotFound: a file is missing.
+        """
+        ...
+
+    def rewrite(
+        self,
+        storage: Storage,
+        shape: TableShape,
+        files: Sequence[Add],
+        layout: Layout,
+        options: RewriteOptions,
+    ) -> Rewritten:
+        """Write the live rows of files again, in another order or in larger files.
+
+        The files belong to one partition. Not a row is lost, doubled or changed: the rows read and
+        written are counted and compared, with ``options.verify`` by checksum too. If the call
+        raises, files written so far may remain; no version refers to them.
+
+        Raises:
+            FileNotFound: a file is missing.
+            IntegrityError: the rows written are not the rows read.
+            ValidationError: the order names a column that has none.
+            StorageError: the store refused.
         """
         ...

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from polylake._ids import new_id
 from polylake.engine._contract import Layout, TableShape
-from polylake.engine.local._write import new_file_id, write
+from polylake.engine.local._write import write
 from polylake.errors import QuotaExceeded, SchemaError, StorageUnavailable, ValidationError
 from polylake.schema import (
     BINARY,
@@ -92,7 +93,7 @@ def test_no_rows_are_no_files(storage):
 
 
 def test_file_ids_are_version_7_uuids_in_the_order_of_time():
-    ids = [new_file_id() for _ in range(100)]
+    ids = [new_id() for _ in range(100)]
 
     assert len(set(ids)) == 100
     assert {(text[14], text[19] in "89ab") for text in ids} == {("7", True)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
 from polylake.engine.local._read import read
+from polylake.engine.local._rewrite import rewrite
 from polylake.engine.local._write import MEMORY_BYTES, write
 from polylake.log import rows_from_arrow
 
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap64
 
-    from polylake.engine._contract import Layout, TableShape, WrittenFile
+    from polylake.engine._contract import (
+        Layout,
+        RewriteOptions,
+        Rewritten,
+        TableShape,
+        WrittenFile,
+    )
     from polylake.log import Add
     from polylake.query import Filter
     from polylake.storage import Storage
@@ -66,3 +73,14 @@ class LocalEngine:
             str(path): rows_from_arrow(rows[ROW_COLUMN].to_arrow())
             for (path,), rows in groups.items()
         }
+
+    def rewrite(
+        self,
+        storage: Storage,
+        shape: TableShape,
+        files: Sequence[Add],
+        layout: Layout,
+        options: RewriteOptions,
+    ) -> Rewritten:
+        """Write the live rows of files again; see ``Engine.rewrite``."""
+        return rewrite(storage, shape, files, layout, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -66,7 +67,7 @@ class FileStream:
     def __init__(self, storage: Storage, key: str, spec: FileSpec) -> None:
         self._spec = spec
         self._target = storage.open_writer(key)
-        self._sink = _Sink(self._target)
+        self._sink = Sink(self._target)
         self._seen = Seen()
         self._writer: Any = None
         self._metadata: list[Any] = []
@@ -116,7 +117,7 @@ class FileStream:
             self._writer.close()
 
 
-class _Sink:
+class Sink:
     """What the Parquet writers write to: it keeps the error they would wrap, and can be muted."""
 
     def __init__(self, target: StreamWriter) -> None:
@@ -187,7 +188,7 @@ def _write_by_polars(storage: Storage, key: str, table: pa.Table, spec: FileSpec
     seen = Seen()
     seen.look_at(table, spec.statistics)
     with storage.open_writer(key) as target:
-        sink = _Sink(target)
+        sink = Sink(target)
         frame: Any = pl.from_arrow(table, rechunk=False)
         codec: Any = spec.layout.codec
         file: Any = sink
@@ -196,7 +197,8 @@ def _write_by_polars(storage: Storage, key: str, table: pa.Table, spec: FileSpec
         except (pl.exceptions.PolarsError, OSError) as error:
             raise sink.error or error from None
     size = target.tell()
-    metadata = _parquet().read_metadata(storage.open_reader(key, size=size))
+    with closing(storage.open_reader(key, size=size)) as stored:
+        metadata = _parquet().read_metadata(stored)
     return FileFacts(size, len(table), file_stats(metadata, seen, spec.statistics))
 
 

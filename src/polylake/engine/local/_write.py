@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import pyarrow as pa
 
+from polylake._ids import new_id
 from polylake.engine._cast import cast_batch, slices
 from polylake.engine._contract import MEBIBYTE, WrittenFile
 from polylake.engine.local._file_spec import file_spec, to_file_columns
@@ -37,13 +35,17 @@ _SAMPLE_ROWS = 100_000
 _LONGEST_FOLDER = 200
 
 
-def new_file_id() -> str:
-    """Return a UUID of version 7: unique, and in the order of time."""
-    random = int.from_bytes(os.urandom(10), "big")
-    millis = time.time_ns() // 1_000_000
-    number = (millis & (2**48 - 1)) << 80 | random
-    number = number & ~(0xF << 76) | 7 << 76
-    return str(UUID(int=number & ~(0b11 << 62) | 0b10 << 62))
+def new_path(
+    folder: str,
+    partition_values: Iterable[tuple[str, str | None]],
+    new_id: Callable[[], str] = new_id,
+) -> str:
+    """Return the path of a file that is not there yet, in the folder of its partition."""
+    partition = partition_folder(partition_values)
+    # A file system refuses names of more than 255 bytes, and nothing reads the folder's.
+    if any(len(name.encode()) > _LONGEST_FOLDER for name in partition.split("/")):
+        partition = ""
+    return "/".join(part for part in (folder, partition, f"part-{new_id()}.parquet") if part)
 
 
 def write(  # noqa: PLR0913 - the engine contract's, and what tests replace
@@ -53,7 +55,7 @@ def write(  # noqa: PLR0913 - the engine contract's, and what tests replace
     layout: Layout,
     *,
     memory_bytes: int = MEMORY_BYTES,
-    new_id: Callable[[], str] = new_file_id,
+    new_id: Callable[[], str] = new_id,
 ) -> list[WrittenFile]:
     """Write rows as new files; the engine contract's ``write``.
 
@@ -207,12 +209,8 @@ class _Job:
         )
 
     def _new_path(self, key: PartitionKey) -> str:
-        folder = partition_folder(zip(self._names, key, strict=True))
-        # A file system refuses names of more than 255 bytes, and nothing reads the folder's.
-        if any(len(name.encode()) > _LONGEST_FOLDER for name in folder.split("/")):
-            folder = ""
-        parts = (self._spec.layout.folder, folder, f"part-{self._new_id()}.parquet")
-        return "/".join(part for part in parts if part)
+        values = zip(self._names, key, strict=True)
+        return new_path(self._spec.layout.folder, values, self._new_id)
 
 
 def _encoded_ratio(pieces: list[pa.RecordBatch], spec: FileSpec) -> float:
