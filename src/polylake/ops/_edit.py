@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
     from polylake.log import Add, Snapshot
+    from polylake.ops._guard import Guard
     from polylake.ops._target import Target
     from polylake.query import Filter
 
@@ -80,6 +81,8 @@ class Edit:
         self.changes: ChangeFiles | None = None
         if snapshot.is_set("delta.enableChangeDataFeed"):
             self.changes = ChangeFiles(target, self.shape, self._layout)
+        self.data_change = True
+        """Whether rows come or go; false where all that go are in files that stay or come."""
         self.removed = Positions()
         self.counts = FileCounts()
         self._new_paths: list[str] = []
@@ -145,10 +148,15 @@ class Edit:
 
     def remove_files(self, files: Sequence[Add]) -> None:
         """Take whole files out of the table."""
+        now_ms, data_change = self._now_ms, self.data_change
         self._transaction.remove(
-            *(file.to_remove(deletion_timestamp=self._now_ms) for file in files)
+            *(f.to_remove(deletion_timestamp=now_ms, data_change=data_change) for f in files)
         )
         self.counts.files_removed += len(files)
+
+    def restate_files(self, files: Iterable[Add]) -> None:
+        """Name files in the commit that stay as they are, and so refuse it if one is removed."""
+        self._transaction.add_again(*(replace(file, data_change=False) for file in files))
 
     def write(self, rows: Iterable[pl.DataFrame], files: Iterable[Add]) -> None:
         """Write new rows, and make the rows in ``removed`` go from ``files``.
@@ -167,7 +175,10 @@ class Edit:
 
         engine, storage = self._target.engine, self._target.storage
         written = engine.write(storage, self.shape, arrow_batches(all_rows()), self._layout)
-        self._transaction.add(*(file.to_add(modification_time=self._now_ms) for file in written))
+        now_ms, data_change = self._now_ms, self.data_change
+        self._transaction.add(
+            *(f.to_add(modification_time=now_ms, data_change=data_change) for f in written)
+        )
         self._new_paths += (file.path for file in written)
         self.counts.files_added += len(written)
 
@@ -182,10 +193,11 @@ class Edit:
         others = [file for file in files if known[file.path] is None]
         return total + (int(self.read(others).select(pl.len()).collect().item()) if others else 0)
 
-    def commit(self, metrics: Mapping[str, object]) -> int | None:
+    def commit(self, metrics: Mapping[str, object], guard: Guard | None = None) -> int | None:
         """Commit, and return the new version; without any change, commit nothing.
 
         Raises:
+            LeaseLost: the guard does not allow it; what was written is deleted again.
             ConcurrencyError: another writer's commit does not allow it; what was written is
                 deleted again.
             ValidationError: the table does not allow the change, as it is append-only.
@@ -206,6 +218,9 @@ class Edit:
             "executionTimeMs": self.elapsed_ms,
         }
         try:
+            if guard is not None:
+                guard.check()
+                guard.seal(self._transaction)
             return self._target.log.commit(self._transaction, named).version
         except ConcurrencyError:
             # Raised before anything is published: no version refers to what was written.
@@ -244,7 +259,10 @@ class Edit:
         yield from self._copied(rewritten)
         if vectors:
             self.remove_files([file for file, _ in vectors])
-            marked = write_vectors(self._target.storage, vectors)
+            marked = [
+                replace(file, data_change=self.data_change)
+                for file in write_vectors(self._target.storage, vectors)
+            ]
             self._transaction.add(*marked)
             stored = {file.deletion_vector.location for file in marked if file.deletion_vector}
             self._new_paths += (path for path in stored if path is not None)

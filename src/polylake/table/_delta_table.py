@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self
 
 from polylake.engine.local import LocalEngine
 from polylake.errors import ValidationError
 from polylake.log import (
-    CheckpointReport,
     CommitEntry,
     DeltaLog,
     TableOptions,
     history,
-    refresh_snapshot,
     version_at,
-    write_checkpoint,
 )
 from polylake.ops import (
     DEFAULT_MEMORY_BYTES,
@@ -34,15 +30,17 @@ from polylake.ops import (
 )
 from polylake.storage import Storage, StorageOptions, open_storage
 from polylake.table._alter import TableAlter
-from polylake.table._reader import TableReader, TableVersion
+from polylake.table._options import build_options, option_names, unknown_option
+from polylake.table._reader import TableVersion
 from polylake.table._transaction import TableTransaction
+from polylake.table._upkeep import TableUpkeep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from polylake.engine import Engine
-    from polylake.log import CheckpointKind, CommitSettings, Snapshot
+    from polylake.log import CommitSettings, Snapshot
     from polylake.ops import (
         ChangeFeed,
         DeleteMetrics,
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
     )
 
 
-class DeltaTable(TableReader):
+class DeltaTable(TableUpkeep):
     """A Delta table at a path or URL, or in a store.
 
         events = DeltaTable("lake/events")
@@ -129,14 +127,14 @@ class DeltaTable(TableReader):
             TableExists: there is a table already, and ``mode`` is ``error``.
             ValidationError: the schema or an option is not acceptable.
         """
-        known = _names(TableOptions)
+        known = option_names(TableOptions)
         given = {name: value for name, value in options.items() if name in known}
         others = {name: value for name, value in options.items() if name not in known}
-        unknown = others.keys() - _CONSTRUCTOR - _names(StorageOptions)
+        unknown = others.keys() - _CONSTRUCTOR - option_names(StorageOptions)
         if unknown:
-            raise _unknown_option(min(unknown), known | _CONSTRUCTOR | _names(StorageOptions))
+            raise unknown_option(min(unknown), known | _CONSTRUCTOR | option_names(StorageOptions))
         table = cls(location, **others)
-        create_table(table._target, schema, options=_build(TableOptions, given), mode=mode)  # type: ignore[arg-type]  # checked there
+        create_table(table._target, schema, options=build_options(TableOptions, given), mode=mode)  # type: ignore[arg-type]  # checked there
         return table
 
     def exists(self) -> bool:
@@ -197,7 +195,7 @@ class DeltaTable(TableReader):
             ValidationError: an option is not acceptable, or a row breaks a constraint.
             ConcurrencyError: another writer's commit does not allow it.
         """
-        return write(self._target, data, _build(WriteOptions, options))
+        return write(self._target, data, build_options(WriteOptions, options))
 
     def writer(
         self,
@@ -210,7 +208,7 @@ class DeltaTable(TableReader):
         Raises:
             ValidationError: an option is not acceptable.
         """
-        built = _build(WriteOptions, options)
+        built = build_options(WriteOptions, options)
         return TableWriter(self._target, built, roll_seconds=roll_seconds)
 
     def delete(self, where: Mapping[str, object] | None = None) -> DeleteMetrics:
@@ -324,45 +322,5 @@ class DeltaTable(TableReader):
             self._target, operation, expected_version=expected_version, parameters=parameters
         )
 
-    def checkpoint(self, kind: CheckpointKind | None = None) -> CheckpointReport:
-        """Write a checkpoint of the latest version, so that opening the table stays fast.
-
-        Raises:
-            ValidationError: the table does not allow this kind.
-        """
-        return write_checkpoint(self._target.storage, self._latest(), kind=kind)
-
-    def _latest(self) -> Snapshot:
-        """Return the latest version, leaving what reads see as it is."""
-        return refresh_snapshot(self._target.storage, self.snapshot())
-
 
 _CONSTRUCTOR = frozenset({"path", "engine", "memory_bytes", "options", "settings"})
-_LISTS = frozenset({"partition_by", "features", "bloom_columns", "sort_by"})
-
-
-def _build(kind: type[Any], options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - an options value
-    """Make an options value of keywords, which may give lists for tuples."""
-    known = _names(kind)
-    unknown = options.keys() - known
-    if unknown:
-        raise _unknown_option(min(unknown), known)
-    given = dict(options)
-    for name in _LISTS & given.keys():
-        value = given[name]
-        if isinstance(value, (str, list)):
-            given[name] = (value,) if isinstance(value, str) else tuple(value)
-    try:
-        return kind(**given)
-    except TypeError as error:
-        raise ValidationError(f"an option has the wrong type: {error}", field="options") from error
-
-
-def _names(kind: type[Any]) -> frozenset[str]:
-    return frozenset(field.name for field in fields(kind))
-
-
-def _unknown_option(name: str, known: frozenset[str]) -> ValidationError:
-    return ValidationError(
-        f"unknown option {name!r}; there are {', '.join(sorted(known))}", field=name
-    )

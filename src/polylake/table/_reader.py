@@ -54,6 +54,11 @@ class TableReader(ABC):
         """Return the version that is read."""
 
     @property
+    def target(self) -> Target:
+        """The table's log, engine and memory budget, as the operations in ``polylake.ops`` take."""
+        return self._target
+
+    @property
     def url(self) -> str:
         """The table's address, free of secrets."""
         return self._target.storage.url
