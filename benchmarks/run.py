@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import log
+import maintenance
 import table
 from measure import write_report
 
 
 def main() -> None:
     sections = []
-    for module in (log, table):
+    for module in (log, table, maintenance):
         print(f"{module.TITLE} ...", flush=True)
         rows = module.run()
         sections.append((module.TITLE, rows))

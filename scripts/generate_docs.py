@@ -15,6 +15,7 @@ from pathlib import Path
 
 from polylake import errors, retry
 from polylake.log import FEATURES
+from polylake.maintenance import policy_reference
 from polylake.ops import WriteOptions
 from polylake.query import OPERATORS, Use
 from polylake.query.aggregate import CATALOG, Kind
@@ -142,6 +143,7 @@ def error_codes() -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "maintenance-options": lambda: policy_reference().strip(),
     "accumulators": lambda: pipeline(Kind.ACCUMULATOR),
     "error-codes": error_codes,
     "error-tree": error_tree,

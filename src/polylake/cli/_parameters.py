@@ -1,0 +1,24 @@
+"""Arguments and options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="The table's path or URL.", show_default=False)
+]
+_FILTER = """A MongoDB filter as JSON, such as '{"amount": {"$gte": 10}}'; @FILE reads a file."""
+Filter = Annotated[str, typer.Argument(metavar="FILTER", help=_FILTER)]
+OptionalFilter = Annotated[
+    str | None, typer.Argument(metavar="FILTER", help=_FILTER, show_default=False)
+]
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="VERSION", help="A version, or a time such as 2026-01-31T12:00Z."),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and do nothing.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B", help="The columns to give.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="How many at most.")]
