@@ -1,4 +1,4 @@
-"""Commands for the log: find what is wrong, mend it, write checkpoints."""
+"""Commands for what may be wrong with a table: find it, mend it, write checkpoints."""
 # ruff: noqa: PLC0415 - commands load what they need when they run, so that --help is quick
 
 import time
@@ -21,9 +21,31 @@ _PANEL = "Recovery"
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
+    command(app, "health", panel="Look at tables")(health)
     command(app, "doctor", panel=_PANEL)(doctor)
     command(app, "repair", panel=_PANEL)(repair)
     command(app, "checkpoint", panel="Maintenance")(checkpoint)
+
+
+def health(
+    session: Session,
+    table: Table,
+    *,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also look at every file, as doctor does.")
+    ] = False,
+) -> None:
+    """Say how a table is doing and what would mend it; exits with 3 if something is wrong.
+
+    With --json: healthy, severity, table, version, file_count, total_bytes, rows,
+    open_latency_ms, commit_latency_ms, checks (name, severity, measured, why, mend).
+    """
+    from polylake.maintenance import health as examine
+
+    report = examine(session.table(table), deep=deep)
+    session.output.result(report.to_dict(), lambda: session.output.text(str(report)))
+    if not report.healthy:
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def doctor(session: Session, table: Table) -> None:

@@ -1,8 +1,8 @@
 """Which files to cluster, decided from the log alone.
 
-Files that were clustered carry a tag in the log that says on what. Delta's readers pass over tags
-they do not know, and its writers keep them with the file, so a later run can tell which files are
-new. A file that another writer puts in the place of clustered ones has no tag, and is new.
+Files that were clustered carry a tag in the log that says on what, so a later run can tell which
+files are new. Readers pass over tags they do not know. A file that another writer puts in the place
+of clustered ones has no tag and counts as new, as does one whose tag a writer did not keep.
 """
 
 from __future__ import annotations

@@ -12,16 +12,14 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import pyarrow as pa
 
-from polylake.log import parse_stats, stats_type
-from polylake.schema import StructField, StructType, physical_path
+from polylake.ops._scan_plan import file_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from polylake.log import Snapshot
-    from polylake.schema import DataType, Path
+    from polylake.schema import Path
 
 QUERIES = 64
 QUERY_SHARE = 0.01
@@ -101,7 +99,7 @@ class _Zones:
         self._numbers = {path: number for number, path in enumerate(columns)}
         found: list[pl.Series] = [pl.Series("size", snapshot.files.table(["size"])["size"])]
         for path, number in self._numbers.items():
-            bounds = _bounds(snapshot, path)
+            bounds = file_bounds(snapshot, path, snapshot.schema.field(path).type)
             found += (pl.Series(f"{name} {number}", bounds[name]) for name in ("min", "max"))
         self._frame = pl.DataFrame(found)
 
@@ -151,36 +149,3 @@ class _Zones:
             tests.append(lowest <= end if low == high else lowest < end)
         # A file whose bounds are not known has to be read.
         return pl.all_horizontal(test.fill_null(value=True) for test in tests)
-
-
-def _bounds(snapshot: Snapshot, path: Path) -> pa.Table:
-    """Return a column's smallest and largest value in each file."""
-    kind = snapshot.schema.field(path).type
-    physical = physical_path(snapshot.schema, path, snapshot.mapping_mode)
-    stats = stats_type(_nest(physical, kind))
-
-    def compute(rows: pa.Table) -> pa.Table:
-        parsed = pa.table({"stats": parse_stats(rows["stats"], stats)})
-        columns = {}
-        for name, group in (("min", "minValues"), ("max", "maxValues")):
-            here = parsed["stats"]
-            for step in (group, *physical):
-                here = _compute().struct_field(here, step)
-            columns[name] = here
-        return pa.table(columns)
-
-    return snapshot.files.derive(f"bounds {'/'.join(physical)}:{kind}", ["stats"], compute)
-
-
-def _nest(path: Path, kind: DataType) -> StructType:
-    inner = kind
-    for step in reversed(path):
-        inner = StructType((StructField(step, inner),))
-    assert isinstance(inner, StructType)  # noqa: S101 - a path has at least one step
-    return inner
-
-
-def _compute() -> Any:  # noqa: ANN401 - the module ships no types
-    import pyarrow.compute  # noqa: PLC0415 - slow to import, and opening a table does not need it
-
-    return pyarrow.compute

@@ -128,6 +128,19 @@ def filter_parts(tree: Filter) -> tuple[Filter, ...]:
     return tree.parts if isinstance(tree, And) else (tree,)
 
 
+def file_bounds(snapshot: Snapshot, path: Path, kind: DataType) -> pa.Table:
+    """Return a scalar column's ``min``, ``max`` and ``nulls`` in each file, where the log says."""
+    physical = physical_path(snapshot.schema, path, snapshot.mapping_mode)
+    stats = stats_type(_nest(physical, kind))
+
+    def compute(rows: pa.Table) -> pa.Table:
+        parsed = parse_stats(rows["stats"], stats)
+        columns = {"min": "minValues", "max": "maxValues", "nulls": "nullCount"}
+        return pa.table({name: _dig(parsed, (group, *physical)) for name, group in columns.items()})
+
+    return snapshot.files.derive(f"{'/'.join(physical)}:{kind}", ["stats"], compute)
+
+
 def _evidence(snapshot: Snapshot, part: Filter) -> str:
     columns = {path[0] for path in filter_paths(part)}
     return "partition values" if columns <= {*snapshot.partition_columns} else "statistics"
@@ -151,7 +164,7 @@ class _Zones:
                 columns.append(pl.Series(name, _partition_values(snapshot, path[0], kind)))
                 bounds = (pl.col(name), pl.col(name), pl.lit(None, pl.Int64))
             else:
-                stats = pl.DataFrame(_bounds(snapshot, path, kind))
+                stats = pl.DataFrame(file_bounds(snapshot, path, kind))
                 columns += stats.select(pl.all().name.prefix(f"{name}:")).iter_columns()
                 bounds = (pl.col(f"{name}:min"), pl.col(f"{name}:max"), pl.col(f"{name}:nulls"))
             self._known[path] = ZoneColumns(
@@ -192,18 +205,6 @@ def _records(snapshot: Snapshot) -> pa.Table:
         return pa.Table.from_struct_array(parse_stats(rows["stats"], kind))
 
     return snapshot.files.derive(_ROWS, ["stats"], compute)[_ROWS]
-
-
-def _bounds(snapshot: Snapshot, path: Path, kind: DataType) -> pa.Table:
-    physical = physical_path(snapshot.schema, path, snapshot.mapping_mode)
-    stats = stats_type(_nest(physical, kind))
-
-    def compute(rows: pa.Table) -> pa.Table:
-        parsed = parse_stats(rows["stats"], stats)
-        columns = {"min": "minValues", "max": "maxValues", "nulls": "nullCount"}
-        return pa.table({name: _dig(parsed, (group, *physical)) for name, group in columns.items()})
-
-    return snapshot.files.derive(f"{'/'.join(physical)}:{kind}", ["stats"], compute)
 
 
 def _partition_values(snapshot: Snapshot, name: str, kind: DataType) -> pa.ChunkedArray:

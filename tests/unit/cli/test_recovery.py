@@ -1,10 +1,23 @@
-"""``doctor``, ``repair`` and ``checkpoint``."""
+"""``health``, ``doctor``, ``repair`` and ``checkpoint``."""
 
 from __future__ import annotations
 
 from tests.unit.cli.running import fails, json_of, ok, orders, run
 
 from polylake import DeltaTable
+
+
+def test_health_says_what_would_mend_a_table_and_exits_with_3(tmp_path):
+    table = orders(tmp_path / "t")
+    assert json_of("health", tmp_path / "t")["healthy"] is True
+    for number in range(100):
+        table.write([{"_id": 10 + number}])
+    result = run("health", tmp_path / "t")
+    assert result.exit_code == 3
+    assert "polylake compact" in result.stdout
+    table.compact()
+    table.checkpoint()
+    assert json_of("health", tmp_path / "t", "--deep")["severity"] == "ok"
 
 
 def test_a_healthy_table_has_nothing_to_report(tmp_path):
