@@ -1,8 +1,9 @@
 """Runs the Python that a Markdown page shows, from top to bottom, in one namespace.
 
 A ``python`` block is executed; what it prints is what the ``text`` block right after it shows,
-where ``...`` stands for anything. A ``pycon`` block is a doctest. ``<!-- no-run -->`` on the line
-before a block says that it needs what a test does not have: such a block is only compiled.
+where ``...`` stands for anything. A ``pycon`` block is a doctest. In a ``console`` block, what
+stands after ``$`` is run by a shell, and what follows is what it prints. ``<!-- no-run -->`` on
+the line before a block says that it needs what a test does not have: it is only compiled.
 ``json`` and ``xml`` blocks are parsed.
 """
 
@@ -12,16 +13,19 @@ import contextlib
 import doctest
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 import traceback
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 NO_RUN = "<!-- no-run -->"
 _FENCE = re.compile(r"(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^`]*)")
@@ -57,6 +61,8 @@ def run_page(name: str, text: str) -> None:
         elif block.info == "python":
             shown = after.text if after and after.info == "text" and not after.gap.strip() else ""
             _run_code(name, block, shown, namespace)
+        elif block.info == "console":
+            _run_commands(name, block)
         elif block.info in ("json", "xml"):
             _parse_data(name, block)
         elif block.info.startswith(("py", "{")):
@@ -121,6 +127,32 @@ def _run_code(name: str, block: Block, shown: str, namespace: dict[str, object])
             f"{name}:{block.line}: the block prints\n{printed.getvalue()}\nand the page "
             f"shows\n{shown or 'nothing'}"
         )
+
+
+def _run_commands(name: str, block: Block) -> None:
+    if block.marked:
+        return
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # As wide as a page, and without colours, whatever terminal runs the tests.
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+            timeout=120,
+            check=False,
+        )
+        flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+        if not doctest.OutputChecker().check_output(shown, done.stdout, flags):
+            raise PageError(
+                f"{name}:{block.line}: {command}\nprints\n{done.stdout}\n"
+                f"and the page shows\n{shown}"
+            )
 
 
 def _parse_data(name: str, block: Block) -> None:
