@@ -127,7 +127,7 @@ def checkpoint(session: Session, table: Table) -> None:
     from polylake.log import write_checkpoint
 
     log = session.log(table)
-    report = write_checkpoint(log.storage, log.snapshot())
+    report = write_checkpoint(log.storage, log.snapshot(), clock_ms=log.settings.clock_ms)
     facts = {
         "url": log.storage.url,
         "version": report.version,

@@ -62,7 +62,8 @@ def work_on(kind: DutyKind, place: Workplace) -> Work:
 
 def _checkpoint(place: Workplace) -> Work:
     place.guard.check()
-    report = write_checkpoint(place.target.storage, place.snapshot)
+    clock_ms = place.target.log.settings.clock_ms
+    report = write_checkpoint(place.target.storage, place.snapshot, clock_ms=clock_ms)
     what = {"checkpoints_created": 0 if report.reused else 1, "actions": report.num_actions}
     return Work(what, report.version)
 

@@ -14,6 +14,7 @@ from polylake.log._history import from_epoch_ms
 from polylake.log._names import LOG_FOLDER, CheckpointName, CommitName, parse_log_name
 from polylake.ops._deleting import Announcement
 from polylake.ops._leases import read_leases
+from polylake.ops._replan import plan_again_if_cleaned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -187,7 +188,11 @@ def plan_clean_log(target: Target, options: CleanLogOptions | None = None) -> Cl
     Raises:
         PolylakeError: as ``clean_log``.
     """
-    options = options or CleanLogOptions()
+    chosen = options or CleanLogOptions()
+    return plan_again_if_cleaned(lambda: _plan(target, chosen))
+
+
+def _plan(target: Target, options: CleanLogOptions) -> CleanLogPlan:
     now = target.log.settings.clock_ms()
     leases = read_leases(target.storage, now)
     log = expired_log_files(

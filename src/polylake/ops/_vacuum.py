@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from polylake.log._names import LOG_FOLDER
 from polylake.ops._file_facts import stored_files
+from polylake.ops._replan import plan_again_if_cleaned
 from polylake.ops._vacuum_plan import (
     VERDICTS,
     VacuumMode,
@@ -119,7 +120,7 @@ def plan_vacuum(target: Target, options: VacuumOptions | None = None) -> VacuumP
         PolylakeError: as ``vacuum``.
     """
     options = options or VacuumOptions()
-    premises = gather_premises(target, options)
+    premises = plan_again_if_cleaned(lambda: gather_premises(target, options))
     storage = target.storage
     staged: tuple[ObjectInfo, ...] = ()
     if options.mode is VacuumMode.LITE:

@@ -185,7 +185,8 @@ class TableUpkeep(TableReader):
         Raises:
             ValidationError: the table does not allow this kind.
         """
-        return write_checkpoint(self._target.storage, self._latest(), kind=kind)
+        clock_ms = self._target.log.settings.clock_ms
+        return write_checkpoint(self._target.storage, self._latest(), kind=kind, clock_ms=clock_ms)
 
     def _latest(self) -> Snapshot:
         """Return the latest version, leaving what reads see as it is."""
