@@ -85,6 +85,7 @@ def compact_options(policy: MaintenancePolicy) -> CompactOptions:
         target_bytes=policy.target_bytes,
         min_files=policy.min_files,
         strategy=policy.strategy,
+        tiered=True,
         memory_bytes=policy.memory_bytes,
     )
 

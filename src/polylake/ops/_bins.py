@@ -34,6 +34,25 @@ def pack(sizes: Sequence[int], capacity: int, strategy: Strategy) -> list[list[i
             return _best_fit_decreasing(sizes, capacity)
 
 
+def giants(places: Sequence[int], sizes: Sequence[int]) -> set[int]:
+    """Return what is more than four times as large as all that is smaller together.
+
+    Without it, what is left of a bin grows by a good part each time it is merged, so that a byte
+    is written again only a few times on its way to a file of full size.
+    """
+    found = set()
+    rest = sum(sizes[place] for place in places)
+    for place in sorted(places, key=sizes.__getitem__, reverse=True)[:-1]:
+        rest -= sizes[place]
+        if sizes[place] <= _GIANT * rest:
+            break
+        found.add(place)
+    return found
+
+
+_GIANT = 4
+
+
 def _next_fit(places: Iterable[int], sizes: Sequence[int], capacity: int) -> list[list[int]]:
     bins: list[list[int]] = []
     room = 0

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from polylake._format import format_bytes
 from polylake.errors import ValidationError
 from polylake.log import Add, parse_stats, rows_to_adds
-from polylake.ops._bins import Strategy, pack
+from polylake.ops._bins import Strategy, giants, pack
 from polylake.ops._overwrite import is_partition_filter, partition_test
 from polylake.ops._target import layout_of
 from polylake.query import bind_filter
@@ -57,6 +57,9 @@ class CompactOptions:
     """Sort the rows of each group by these columns, ascending, nulls first."""
     verify_integrity: bool = False
     """Whether to read new files back and compare a checksum of all values before each commit."""
+    tiered: bool = False
+    """Leave a file alone that is more than four times as large as the rest of its group: for
+    compactions that run often, so that a growing file is not written again for every few rows."""
     concurrency: int = 1
     """How many groups are rewritten side by side; they share the memory."""
     memory_bytes: int | None = None
@@ -181,13 +184,17 @@ def plan_compact(snapshot: Snapshot, options: CompactOptions | None = None) -> C
     groups: list[CompactGroup] = []
     listed = chosen.group_by(_PARTITION, maintain_order=True).agg(_ROW, _SIZE, _LIVE, _FOLD)
     for partition, rows, sizes, live, folds in listed.iter_rows():
+        bins = pack(live, target, strategy)
+        if options.tiered:
+            spared = set[int]().union(*(giants(places, live) for places in bins))
+            bins = [[at for at in places if folds[at] or at not in spared] for places in bins]
         groups += (
             CompactGroup(
                 partition=partition or {},
                 bytes=sum(sizes[at] for at in places),
                 rows=tuple(rows[at] for at in places),
             )
-            for places in pack(live, target, strategy)
+            for places in bins
             if len(places) > 1 or folds[places[0]]
         )
     large = files.filter(~is_small & ~pl.col(_FOLD)).height
@@ -196,7 +203,9 @@ def plan_compact(snapshot: Snapshot, options: CompactOptions | None = None) -> C
         f"fewer than {options.min_files} small files in their partition": files.height
         - large
         - chosen.height,
-        "no other file fits with them": chosen.height - sum(g.num_files for g in groups),
+        "no other file fits with them"
+        + (", or these are far smaller" if options.tiered else ""): chosen.height
+        - sum(g.num_files for g in groups),
         "their partition is not asked for": snapshot.totals.num_files - files.height,
     }
     return CompactPlan(

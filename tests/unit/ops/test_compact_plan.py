@@ -115,6 +115,46 @@ def test_null_is_one_partition_however_it_is_written() -> None:
     assert found.num_files == 2
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([60, 1, 1, 1, 1], [[1, 1, 1, 1]]),
+        ([16, 1, 1, 1, 1], [[16, 1, 1, 1, 1]]),
+        ([17, 1, 1, 1, 1], [[1, 1, 1, 1]]),
+        ([10, 10, 10, 10, 1], [[10, 10, 10, 10, 1]]),
+        ([60, 7, 1, 1], [[7, 1, 1]]),
+        ([70, 1], []),
+    ],
+)
+def test_a_tiered_compaction_spares_files_that_are_far_larger_than_the_rest(
+    files: list[int], expected: list[list[int]]
+) -> None:
+    found = plan(*sized(*files), target_bytes=100, min_files=2, tiered=True)
+    assert sizes(found) == expected
+
+
+def test_a_tiered_compaction_still_folds_deleted_rows_in() -> None:
+    large, *small = sized(60, 1, 1, 1, 1)
+    found = plan(deleted(large, 20), *small, target_bytes=100, tiered=True)
+    assert sizes(found) == [[60, 1, 1, 1, 1]]
+
+
+def test_a_table_that_grows_is_not_written_again_and_again() -> None:
+    """Let files of one byte come, merge them as a manager does, and count what is written."""
+    files: list[int] = []
+    written = 0
+    for _ in range(400):
+        files.append(1)
+        found = plan(*sized(*files), target_bytes=1_000, tiered=True)
+        for group in sizes(found):
+            for size in group:
+                files.remove(size)
+            files.append(sum(group))
+            written += sum(group)
+    assert len(files) < 20
+    assert written < 400 * 12
+
+
 def test_a_file_that_fits_with_none_is_left_alone() -> None:
     found = plan(*sized(700, 600, 500))
     assert sizes(found) == []
