@@ -29,13 +29,8 @@ def collapse_table(records: pa.Table, key: tuple[str, ...] | None) -> pa.Table:
     Raises:
         CDCError: as ``collapse`` does.
     """
-    schema = arrow_schema(records.schema)
-    if "_start" not in schema:
-        nulls = pa.nulls(len(records), to_arrow(record_schema()).field("_start").type)
-        records = records.append_column("_start", nulls)
-    records = records.select(record_schema().names)
-    frame, keys = _keyed(records, schema, key)
-    firsts, lasts = _winners(frame, keys, records)
+    records, frame, keys = _opened(records, key)
+    firsts, lasts = _winners(frame, keys, records, {"first": _FIRST, "last": _LAST})
     order = pl.DataFrame(
         {
             "first": firsts,
@@ -46,6 +41,29 @@ def collapse_table(records: pa.Table, key: tuple[str, ...] | None) -> pa.Table:
         }
     ).sort("seq", "ts", "id")
     return _net_changes(records, frame, order["first"], order["last"])
+
+
+def last_rows(records: pa.Table, key: tuple[str, ...]) -> pa.Array:
+    """Return the row of the last record of every key, in order.
+
+    Raises:
+        CDCError: as ``collapse`` does.
+    """
+    records, frame, keys = _opened(records, key)
+    (lasts,) = _winners(frame, keys, records, {"last": _LAST})
+    return lasts.sort().to_arrow()
+
+
+def _opened(
+    records: pa.Table, key: tuple[str, ...] | None
+) -> tuple[pa.Table, pl.DataFrame, list[str]]:
+    """Return the columns of records, those that decide, and the names of the key's."""
+    schema = arrow_schema(records.schema)
+    if "_start" not in schema:
+        nulls = pa.nulls(len(records), to_arrow(record_schema()).field("_start").type)
+        records = records.append_column("_start", nulls)
+    records = records.select(record_schema().names)
+    return records, *_keyed(records, schema, key)
 
 
 def _keyed(
@@ -129,11 +147,10 @@ _LAST = _Side((pl.col("seq"), pl.col("ts")), ("_source", "_op", "_after"), last_
 
 
 def _winners(
-    frame: pl.DataFrame, keys: list[str], records: pa.Table
-) -> tuple[pl.Series, pl.Series]:
-    """Return the rows of the first and of the last record of every key, in the same order."""
+    frame: pl.DataFrame, keys: list[str], records: pa.Table, sides: dict[str, _Side]
+) -> list[pl.Series]:
+    """Return, for each side, the rows of the records of every key that count, in one order."""
     rows = frame.height
-    sides = {"first": _FIRST, "last": _LAST}
     packed = pl.DataFrame(
         [
             column
@@ -151,7 +168,7 @@ def _winners(
             if tied.height:
                 winner = _settled(winner, tied, side, frame, keys, records)
         found.append(winner)
-    return found[0], found[1]
+    return found
 
 
 def _packed(values: pl.Series, name: str) -> list[pl.Series]:

@@ -56,7 +56,7 @@ from polylake.log._features import (
 )
 from polylake.log._findings import Finding, Severity
 from polylake.log._hint import CheckpointHint
-from polylake.log._history import CommitEntry, history, version_at
+from polylake.log._history import CommitEntry, from_epoch_ms, history, version_at
 from polylake.log._inspect import (
     DiscoveredCheckpoint,
     discover_checkpoints,
@@ -90,7 +90,9 @@ from polylake.log._segment import CheckpointFiles, CheckpointKind, LogListing, l
 from polylake.log._settings import CommitSettings
 from polylake.log._snapshot import Snapshot, Totals, table_exists
 from polylake.log._stats import format_stats, indexed_schema, num_records, parse_stats, stats_type
+from polylake.log._tail import LogTail, TailCommit, gone
 from polylake.log._transaction import CommitResult, Transaction
+from polylake.log._watch import Watch
 
 __all__ = [
     "FEATURES",
@@ -124,6 +126,7 @@ __all__ = [
     "LiveFiles",
     "LogCleanupPlan",
     "LogListing",
+    "LogTail",
     "LostRace",
     "Metadata",
     "PendingCommit",
@@ -135,12 +138,14 @@ __all__ = [
     "Severity",
     "Snapshot",
     "TableOptions",
+    "TailCommit",
     "Totals",
     "Transaction",
     "Txn",
     "Unsettled",
     "Version",
     "VersionChecksum",
+    "Watch",
     "apply_cleanup",
     "apply_repair",
     "check_readable",
@@ -161,6 +166,8 @@ __all__ = [
     "format_checksum",
     "format_stats",
     "format_version",
+    "from_epoch_ms",
+    "gone",
     "history",
     "indexed_schema",
     "list_log",

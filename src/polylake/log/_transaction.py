@@ -33,6 +33,7 @@ from polylake.log._names import Version, checksum_key, commit_key
 from polylake.log._replay import Replay
 from polylake.log._settings import CommitSettings
 from polylake.log._snapshot import Snapshot, Totals, table_exists
+from polylake.log._watch import announce
 from polylake.retry import full_jitter_delays
 
 if TYPE_CHECKING:
@@ -228,6 +229,7 @@ class Transaction:
             body = build_commit(self._storage, self._changes, head, facts)
             commit = PendingCommit(version, txn_id, body)
             if isinstance(publish(self._storage, commit, settings), Committed):
+                announce(self._storage.url)
                 return self._finish(head, commit, attempt)
             if head is None:
                 raise table_exists(self._storage.url)

@@ -18,7 +18,7 @@ from polylake.ops._alter_columns import (
 )
 from polylake.ops._alter_constraints import add_constraint, drop_constraint
 from polylake.ops._bins import Strategy
-from polylake.ops._changes import ChangeFeed, changes
+from polylake.ops._changes import ChangeFeed, changes, commit_changes, feed_schema
 from polylake.ops._cluster import ClusterMetrics, cluster
 from polylake.ops._cluster_plan import ClusterOptions, ClusterPlan, plan_cluster
 from polylake.ops._compact import CompactMetrics, compact
@@ -40,6 +40,7 @@ from polylake.ops._deduplicate import (
 )
 from polylake.ops._delete import DeleteMetrics, delete
 from polylake.ops._duplicates import Keep
+from polylake.ops._evolve import merge_incoming
 from polylake.ops._explain import describe_filter
 from polylake.ops._guard import Guard
 from polylake.ops._leases import Lease, pin, read_leases
@@ -53,6 +54,7 @@ from polylake.ops._log_upkeep import (
     with_newest_checkpoint,
 )
 from polylake.ops._merge import Merge, merge, upsert
+from polylake.ops._merge_options import MergeOptions
 from polylake.ops._merge_run import MergeMetrics
 from polylake.ops._rearrange import RowMoves
 from polylake.ops._restore import RestoreResult, restore
@@ -91,6 +93,7 @@ __all__ = [
     "Lease",
     "Merge",
     "MergeMetrics",
+    "MergeOptions",
     "RestoreResult",
     "RowMoves",
     "ScanPlan",
@@ -111,6 +114,7 @@ __all__ = [
     "changes",
     "clean_log",
     "cluster",
+    "commit_changes",
     "compact",
     "convert",
     "create_table",
@@ -121,10 +125,12 @@ __all__ = [
     "drop_column",
     "drop_constraint",
     "enable_features",
+    "feed_schema",
     "filter_parts",
     "fit_rows",
     "layout_of",
     "merge",
+    "merge_incoming",
     "pin",
     "plan_clean_log",
     "plan_cluster",

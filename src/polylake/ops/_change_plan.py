@@ -78,12 +78,17 @@ def plan_changes(storage: Storage, first: int, last: Snapshot) -> Iterator[Versi
         for action in actions:
             if isinstance(action, Metadata):
                 _check(action, version, last)
-        yield _changes_of(storage, actions, version, times[version])
+        yield changes_of(storage, actions, version, times[version])
 
 
-def _changes_of(
+def changes_of(
     storage: Storage, actions: Sequence[Action], version: Version, timestamp_ms: int
 ) -> VersionChanges:
+    """Return what the actions of one version changed.
+
+    Raises:
+        LogError: the version before is needed and cannot be read.
+    """
     files = [_as_add(action) for action in actions if isinstance(action, AddCdc)]
     if files:
         return VersionChanges(version=version, timestamp_ms=timestamp_ms, change_files=files)

@@ -14,13 +14,13 @@ from polylake.engine.local import to_batches
 from polylake.errors import CDCError, TimestampNotFound, ValidationError
 from polylake.log import rows_to_arrow, version_at
 from polylake.ops._change_files import CHANGE_TYPE, change_shape
-from polylake.ops._change_plan import plan_changes
+from polylake.ops._change_plan import changes_of, plan_changes
 from polylake.schema import LONG, STRING, TIMESTAMP, StructField, StructType, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from polylake.log import Snapshot
+    from polylake.log import Action, Snapshot
     from polylake.ops._change_plan import ChangedRows, VersionChanges
     from polylake.ops._target import Target
 
@@ -80,6 +80,31 @@ def changes(  # noqa: PLR0913 - a range has two ends, each in two forms
     return ChangeFeed(target, first, end, schema)
 
 
+def commit_changes(
+    target: Target, snapshot: Snapshot, actions: Sequence[Action], timestamp_ms: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of one commit as ``ChangeFeed.to_batches`` does, from its actions alone.
+
+    Args:
+        target: the table.
+        snapshot: the table's metadata and protocol at the commit's version; its files do not
+            matter.
+        actions: the commit's actions.
+        timestamp_ms: when it was committed.
+
+    Raises:
+        FileNotFound: a file is gone, as the table was vacuumed.
+    """
+    schema = feed_schema(snapshot)
+    version = changes_of(target.storage, actions, snapshot.version, timestamp_ms)
+    return ChangeFeed(target, snapshot.version, snapshot, schema).batches_of(version)
+
+
+def feed_schema(snapshot: Snapshot) -> StructType:
+    """Return the columns of the changes of a version."""
+    return StructType((*snapshot.schema, *_OF_THE_FEED))
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeFeed:
     """The changes of some versions of a table, read as they are asked for."""
@@ -109,8 +134,12 @@ class ChangeFeed:
             FileNotFound: a file is gone, as the table was vacuumed.
         """
         for version in plan_changes(self._target.storage, self.first_version, self._last):
-            for frame in self._frames(version):
-                yield from to_batches(self._finished(frame, version), self._schema)
+            yield from self.batches_of(version)
+
+    def batches_of(self, version: VersionChanges) -> Iterator[pa.RecordBatch]:
+        """Yield the changes of one of the versions; raises as ``to_batches``."""
+        for frame in self._frames(version):
+            yield from to_batches(self._finished(frame, version), self._schema)
 
     def to_arrow(self) -> pa.Table:
         """Return all changes as one table; raises as ``to_batches``."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyroaring import BitMap64
 
-    from polylake.log import Add, Snapshot
+    from polylake.log import Add, Metadata, Snapshot
     from polylake.ops._guard import Guard
     from polylake.ops._target import Target
     from polylake.query import Filter
@@ -72,21 +72,35 @@ class Edit:
         snapshot = self._transaction.snapshot
         if snapshot is None:
             raise InvalidTableState(f"{target.storage.url} is no table", table=target.storage.url)
-        self.snapshot: Snapshot = snapshot
-        self.shape = TableShape.of(snapshot)
-        self._layout = layout_of(snapshot.configuration)
+        self._work_on(snapshot)
         self.with_vectors = supports(snapshot.protocol, "deletionVectors") and snapshot.is_set(
             "delta.enableDeletionVectors"
         )
-        self.changes: ChangeFiles | None = None
-        if snapshot.is_set("delta.enableChangeDataFeed"):
-            self.changes = ChangeFiles(target, self.shape, self._layout)
         self.data_change = True
         """Whether rows come or go; false where all that go are in files that stay or come."""
         self.removed = Positions()
         self.counts = FileCounts()
         self._new_paths: list[str] = []
+        self._must_commit = False
         self._now_ms = target.log.settings.clock_ms()
+
+    def evolve(self, metadata: Metadata) -> None:
+        """Give the table a schema with more columns, in the same commit and for all that follows.
+
+        Nothing is read or written yet.
+        """
+        self._transaction.set_metadata(metadata)
+        self._work_on(replace(self.snapshot, metadata=metadata))
+        self._must_commit = True
+
+    def record_txn(self, app_id: str, version: int) -> None:
+        """Let the commit say how far an application has come; it is made without rows, too."""
+        self._transaction.set_txn(app_id, version)
+        self._must_commit = True
+
+    def annotate(self, text: str) -> None:
+        """Let the commit carry a text, for the table's history."""
+        self._transaction.annotate(text)
 
     def read(
         self,
@@ -194,7 +208,10 @@ class Edit:
         return total + (int(self.read(others).select(pl.len()).collect().item()) if others else 0)
 
     def commit(self, metrics: Mapping[str, object], guard: Guard | None = None) -> int | None:
-        """Commit, and return the new version; without any change, commit nothing.
+        """Commit, and return the new version; ``None`` without any change to commit.
+
+        The same where another writer has recorded the application's version meanwhile; what was
+        written is deleted again.
 
         Raises:
             LeaseLost: the guard does not allow it; what was written is deleted again.
@@ -202,7 +219,7 @@ class Edit:
                 deleted again.
             ValidationError: the table does not allow the change, as it is append-only.
         """
-        if not (self.counts.files_added or self.counts.files_removed):
+        if not (self.counts.files_added or self.counts.files_removed or self._must_commit):
             return None
         if self.changes is not None:
             found = self.changes.finish()
@@ -221,16 +238,28 @@ class Edit:
             if guard is not None:
                 guard.check()
                 guard.seal(self._transaction)
-            return self._target.log.commit(self._transaction, named).version
+            result = self._target.log.commit(self._transaction, named)
         except ConcurrencyError:
             # Raised before anything is published: no version refers to what was written.
             self._discard()
             raise
+        if not result.applied:
+            self._discard()
+            return None
+        return result.version
 
     @property
     def elapsed_ms(self) -> int:
         """How long the operation has taken so far."""
         return round((perf_counter() - self._started) * 1000)
+
+    def _work_on(self, snapshot: Snapshot) -> None:
+        self.snapshot: Snapshot = snapshot
+        self.shape = TableShape.of(snapshot)
+        self._layout = layout_of(snapshot.configuration)
+        self.changes: ChangeFiles | None = None
+        if snapshot.is_set("delta.enableChangeDataFeed"):
+            self.changes = ChangeFiles(self._target, self.shape, self._layout)
 
     def _discard(self) -> None:
         try:

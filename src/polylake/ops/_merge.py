@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from polylake.errors import ValidationError
 from polylake.ops._merge_clauses import Action, Clause, When
+from polylake.ops._merge_options import MergeOptions
 from polylake.ops._merge_run import MergeMetrics, run_merge
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from polylake.ops._merge_clauses import Condition
     from polylake.ops._target import Target
 
-__all__ = ["Merge", "MergeMetrics", "merge", "upsert"]
+__all__ = ["Merge", "MergeMetrics", "MergeOptions", "merge", "upsert"]
 
 
 def upsert(target: Target, rows: object, *, on: str | Sequence[str]) -> MergeMetrics:
@@ -97,7 +98,9 @@ class Merge:
         """Delete rows that the source does not have; reads the whole table."""
         return self._with(When.BY_SOURCE, Action.DELETE, condition)
 
-    def execute(self, *, is_upsert: bool = False) -> MergeMetrics:
+    def execute(
+        self, *, is_upsert: bool = False, options: MergeOptions | None = None
+    ) -> MergeMetrics:
         """Make the changes, as one commit; none at all if no row is changed.
 
         Only the key columns are read to find the rows that match, and only of files that may
@@ -109,6 +112,7 @@ class Merge:
         Args:
             is_upsert: refuse a source that has a key more than once, or columns that the table
                 does not have.
+            options: what the commit says and holds besides the rows.
 
         Raises:
             ValidationError: there is no clause; several rows of the source would change one row
@@ -120,7 +124,14 @@ class Merge:
         """
         if not self._clauses:
             raise ValidationError("a merge needs at least one clause", field="clauses")
-        return run_merge(self._target, self._source, self._on, self._clauses, is_upsert=is_upsert)
+        return run_merge(
+            self._target,
+            self._source,
+            self._on,
+            self._clauses,
+            is_upsert=is_upsert,
+            options=options or MergeOptions(),
+        )
 
     def _with(
         self,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from polylake.log import Add
     from polylake.ops._merge_clauses import BoundClause, Clause
+    from polylake.ops._merge_options import MergeOptions
     from polylake.ops._merge_source import MergeSource
     from polylake.ops._target import Target
     from polylake.schema import StructType
@@ -32,7 +33,7 @@ class MergeMetrics:
     """What a merge did."""
 
     version: int | None = None
-    """The version it made; ``None`` where no row changed, so that nothing was committed."""
+    """The version it made; ``None`` where nothing was committed, as nothing changed."""
     source_rows: int = 0
     rows_inserted: int = 0
     rows_updated: int = 0
@@ -43,21 +44,27 @@ class MergeMetrics:
     files_removed: int = 0
     vectors_added: int = 0
     """Files that stay, with a new deletion vector; also counted as removed and added."""
+    applied: bool = True
+    """False where the ``txn`` had been recorded before, so that nothing was done again."""
     scan_ms: int = 0
     """How long it took to find the rows that match."""
     duration_ms: int = 0
 
 
-def run_merge(
+def run_merge(  # noqa: PLR0913 - what a merge is made of
     target: Target,
     data: object,
     on: str | Sequence[str],
     clauses: Sequence[Clause],
     *,
     is_upsert: bool,
+    options: MergeOptions,
 ) -> MergeMetrics:
     """Make the changes that clauses ask for; ``Merge.execute`` says what is raised."""
     edit = Edit(target, "MERGE", {"matchedOn": [on] if isinstance(on, str) else list(on)})
+    if options.is_recorded(edit):
+        return MergeMetrics(applied=False)
+    options.prepare(edit)
     source = open_source(data, edit.snapshot.schema, on)
     if is_upsert:
         _check_upsert(source, edit.snapshot.schema)
@@ -75,6 +82,8 @@ def run_merge(
             "scanTimeMs": scan_ms,
         }
     )
+    if version is None and options.txn is not None:
+        return MergeMetrics(applied=False)
     return MergeMetrics(
         version=version,
         source_rows=source.frame.height,
