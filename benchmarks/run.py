@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cdc
 import log
 import maintenance
 import table
@@ -10,7 +11,7 @@ from measure import write_report
 
 def main() -> None:
     sections = []
-    for module in (log, table, maintenance):
+    for module in (log, table, maintenance, cdc):
         print(f"{module.TITLE} ...", flush=True)
         rows = module.run()
         sections.append((module.TITLE, rows))
