@@ -77,7 +77,7 @@ def _has_refused_nulls(batch: pa.RecordBatch, schema: StructType) -> bool:
 
 
 def _nested(kind: DataType) -> bool:
-    return isinstance(kind, (StructType, ArrayType, MapType))
+    return isinstance(kind, (StructType, ArrayType, MapType)) or kind == VARIANT
 
 
 def _nullable_inside(kind: DataType) -> bool:
@@ -89,7 +89,8 @@ def _nullable_inside(kind: DataType) -> bool:
         case MapType(key=key, value=value, value_contains_null=contains_null):
             return contains_null and _nullable_inside(key) and _nullable_inside(value)
         case _:
-            return True
+            # Neither part of a variant is ever null in a file.
+            return kind != VARIANT
 
 
 def _match(names: Iterable[str], schema: StructType, path: Path) -> list[int | None]:
