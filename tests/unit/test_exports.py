@@ -8,6 +8,8 @@ import sys
 import pytest
 
 import polylake
+import polylake.cdc
+import polylake.maintenance
 import polylake.table
 
 HEAVY = ("pyarrow", "polars", "obstore", "duckdb", "orjson", "pyspark", "pandas")
@@ -44,7 +46,88 @@ def test_the_names_of_tables_are_these() -> None:
     ]
 
 
-@pytest.mark.parametrize("module", [polylake, polylake.table])
+def test_the_names_of_maintenance_are_these() -> None:
+    assert sorted(polylake.maintenance.__all__) == [
+        "Durations",
+        "Duty",
+        "DutyKind",
+        "Health",
+        "HealthCheck",
+        "HealthSeverity",
+        "HealthThresholds",
+        "JournalEntry",
+        "MAINTAINER_APP",
+        "MaintainerLease",
+        "MaintainerRecord",
+        "MaintenanceManager",
+        "MaintenanceMetrics",
+        "MaintenancePolicy",
+        "Mend",
+        "OPTIONS",
+        "Outcome",
+        "PolicyOption",
+        "UpkeepState",
+        "due",
+        "health",
+        "observe_metrics",
+        "policy_reference",
+        "prometheus_page",
+        "read_journal",
+        "read_maintainer",
+        "to_prometheus",
+    ]
+
+
+def test_the_names_of_change_data_capture_are_these() -> None:
+    assert sorted(polylake.cdc.__all__) == [
+        "ApplyMetrics",
+        "ApplyMode",
+        "CDCConsumer",
+        "CDCOperation",
+        "CDCProducer",
+        "CDCRecord",
+        "CDCSource",
+        "CDCStart",
+        "ChangeBatch",
+        "ConsumerOptions",
+        "DeadLetters",
+        "DebeziumMessage",
+        "FeedSource",
+        "Follower",
+        "MemoryOffsets",
+        "MemorySequences",
+        "ObjectId",
+        "OffsetStore",
+        "RecordFilter",
+        "RecordSource",
+        "RecordTable",
+        "SequenceStore",
+        "Subscription",
+        "TableOffsets",
+        "TableProducer",
+        "TableSequences",
+        "apply",
+        "collapse",
+        "feed_to_arrow",
+        "follow",
+        "from_debezium",
+        "from_entity_event",
+        "from_mongo",
+        "origin_of",
+        "record_batches",
+        "record_schema",
+        "records_from_arrow",
+        "records_from_feed",
+        "records_to_arrow",
+        "records_to_feed",
+        "to_debezium",
+        "to_entity_event",
+        "to_mongo",
+        "without_echo",
+    ]
+
+
+@pytest.mark.parametrize("module", [polylake, polylake.table, polylake.maintenance, polylake.cdc])
 def test_every_name_is_there(module: object) -> None:
     for name in module.__all__:  # type: ignore[attr-defined] # of modules
         assert getattr(module, name) is not None
