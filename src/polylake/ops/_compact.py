@@ -86,7 +86,8 @@ def compact(target: Target, options: CompactOptions | None = None) -> CompactMet
     """Merge small files of a table, each group in a commit of its own; the rows stay the same.
 
     Never in conflict with appends. A group that others change meanwhile is rewritten again, or
-    left alone if nothing of it is left. Compacting once more does nothing.
+    left alone if nothing of it is left. Files that others add meanwhile are left to the next
+    compaction; if there are none, compacting once more does nothing.
 
     Memory: about ``memory_bytes``, whatever the size of the table.
 
@@ -143,6 +144,14 @@ class _Run:
             if not self._run(plan):
                 return
             plan = plan_compact(self._target.fresh(), self._options)
+            # What writers add meanwhile would keep it going for as long as they do.
+            groups = tuple(group for group in plan.groups if self._was_there(plan.files(group)))
+            plan = replace(plan, groups=groups)
+
+    def _was_there(self, files: Sequence[Add]) -> bool:
+        """Say whether files were there at the beginning, or were made of such."""
+        others = {file.file_path for file in files} - self._tally.created
+        return len(self._plan.snapshot.files.find(others)) == len(others)
 
     def _run(self, plan: CompactPlan) -> bool:
         """Work on all groups of a plan; say whether any was committed."""
@@ -200,6 +209,7 @@ class _Tally:
     unverified: int = 0
     partitions: set[tuple[tuple[str, str | None], ...]] = field(default_factory=set)
     declined: set[frozenset[str]] = field(default_factory=set)
+    created: set[str] = field(default_factory=set)
 
     def was_declined(self, files: Sequence[Add]) -> bool:
         """Say whether a group was left alone before."""
@@ -222,6 +232,7 @@ class _Tally:
         self.files_compacted += len(result.removed)
         self.bytes_compacted += sum(file.size for file in result.removed)
         self.files_created += len(result.added)
+        self.created.update(file.path for file in result.added)
         self.bytes_created += sum(file.size for file in result.added)
         self.rows_read += result.rows_read
         self.rows_written += result.rows_written

@@ -33,10 +33,12 @@ from polylake.ops._write import write
 from polylake.ops._write_options import WriteOptions
 from polylake.schema import BINARY, LONG, StructField, StructType
 from polylake.storage import LocalStorage, MemoryStorage
+from polylake.table import DeltaTable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from polylake.log import Transaction
     from polylake.ops._compact import CompactMetrics
     from polylake.ops._rearrange import RowMoves
     from polylake.storage import Storage
@@ -313,3 +315,31 @@ def test_moves_of_a_run_follow_each_row_to_where_it_is_now(storage: Storage) -> 
     read = target.engine.read(storage, shape, list(target.fresh().files.adds()), positions=True)
     now = {row["id"]: (row["__file"], row["__row"]) for row in read.collect().to_dicts()}
     assert place_of == now
+
+
+class _Writing:
+    """A guard behind whose back four files are written before each commit."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self._table = table
+        self.checks = 0
+
+    def check(self) -> None:
+        self.checks += 1
+        for number in range(4):
+            self._table.write([{"id": 1_000 * self.checks + number}])
+
+    def seal(self, transaction: Transaction) -> None:
+        """Let it pass."""
+
+
+def test_files_that_come_meanwhile_are_left_to_the_next_compaction() -> None:
+    table = DeltaTable(MemoryStorage())
+    for number in range(6):
+        table.write([{"id": number}])
+    writing = _Writing(DeltaTable(table.target.storage))
+    done = table.compact(guard=writing)
+    assert writing.checks == 1
+    assert (done.files_compacted, done.files_created) == (6, 1)
+    assert table.refresh().detail().num_files == 5
+    assert table.compact().files_created == 1
