@@ -33,7 +33,10 @@ def build_options(kind: type[Any], options: Mapping[str, Any]) -> Any:  # noqa: 
     try:
         return kind(**given)
     except TypeError as error:
-        raise ValidationError(f"an option has the wrong type: {error}", field="options") from error
+        told = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise ValidationError(
+            f"an option has the wrong type, of {told}: {error}", field="options"
+        ) from error
 
 
 def option_names(kind: type[Any]) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from polylake.errors import ValidationError
 from polylake.log import refresh_snapshot, write_checkpoint
 from polylake.ops import (
     CleanLogOptions,
@@ -155,9 +156,12 @@ class TableUpkeep(TableReader):
             reason: told in the plans of vacuum and log cleanup.
 
         Raises:
+            ValidationError: the version is no number, or ``ttl_s`` not above zero.
             VersionNotFound: the log does not hold the version.
             FileNotFound: data files of it are gone already.
         """
+        if version is not None and type(version) is not int:
+            raise ValidationError(f"{version!r} is no version", field="version")
         return pin(
             self._target, self.version if version is None else version, ttl_s=ttl_s, reason=reason
         )
@@ -175,7 +179,12 @@ class TableUpkeep(TableReader):
 
         Args:
             interval: how many; ``None`` for the table's own ``delta.checkpointInterval``.
+
+        Raises:
+            ValidationError: the interval is not a whole number above zero.
         """
+        if interval is not None and type(interval) is not int:
+            raise ValidationError(f"{interval!r} is no number of commits", field="interval")
         latest = with_newest_checkpoint(self._target.storage, self._latest())
         return should_checkpoint(latest, interval)
 
