@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import pytest
+from tests.spark import spark_session
 
 from polylake.engine.local import LocalEngine, to_arrow
-from polylake.errors import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
     from polylake.engine import Layout, TableShape, WrittenFile
     from polylake.log import Add
@@ -39,30 +34,6 @@ class EngineUnderTest:
         """Read files to dictionaries."""
         frame = self.engine.read(storage, shape, files, **options)
         return self.to_arrow(frame, shape.schema).to_pylist()
-
-
-@cache
-def spark_session() -> SparkSession:
-    """Return the one Spark session of this process; skip where Spark cannot run."""
-    pytest.importorskip("pyspark", reason="needs pyspark: pip install polylake[spark]")
-    from polylake.engine.spark import lake_session  # noqa: PLC0415 - pyspark is optional
-    from polylake.engine.spark._session import check_java  # noqa: PLC0415
-
-    try:
-        check_java()
-    except ValidationError as error:
-        pytest.skip(str(error))
-    settings = {
-        "spark.driver.memory": "2g",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.log.level": "OFF",
-    }
-    # No engine may need Python on executors: there is none to be found.
-    os.environ["PYSPARK_PYTHON"] = "/there/is/no/python"
-    session = lake_session("polylake tests", master="local[2]", **settings)
-    atexit.register(session.stop)
-    return session
 
 
 def _local() -> EngineUnderTest:

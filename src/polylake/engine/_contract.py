@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
 
 from polylake.log import Add, encode_path
 from polylake.schema import MappingMode, StructType
@@ -102,6 +102,13 @@ class WrittenFile:
         )
 
 
+class FrameKind(StrEnum):
+    """What an engine's lazy frames are."""
+
+    POLARS = "polars"
+    SPARK = "spark"
+
+
 class Curve(StrEnum):
     """A space-filling curve: rows near each other on it are near each other in every column."""
 
@@ -167,6 +174,9 @@ Frame_co = TypeVar("Frame_co", covariant=True)
 
 class Engine(Protocol[Frame_co]):
     """The four verbs. ``Frame_co`` is the engine's own lazy frame."""
+
+    frames: ClassVar[FrameKind]
+    """What its frames are: operations that work on rows have a way for each."""
 
     def read(  # noqa: PLR0913 - a plan's parts, three of them optional
         self,

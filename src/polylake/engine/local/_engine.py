@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
+from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN, FrameKind
 from polylake.engine.local._read import read
 from polylake.engine.local._rewrite import rewrite
 from polylake.engine.local._write import MEMORY_BYTES, write
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 class LocalEngine:
     """Reads and writes data files on this machine. Safe under threads."""
+
+    frames: ClassVar[FrameKind] = FrameKind.POLARS
 
     def __init__(self, *, memory_bytes: int = MEMORY_BYTES) -> None:
         """Set how many bytes of rows a write may hold back."""

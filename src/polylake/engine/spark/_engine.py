@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as f
 
-from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
+from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN, FrameKind
 from polylake.engine.local import LocalEngine
 from polylake.engine.spark._failures import running
 from polylake.engine.spark._read import read
@@ -33,6 +33,8 @@ _LIST_BITS = 20
 
 class SparkEngine:
     """Reads and writes data files with Spark; ``configure`` says what it sets on the session."""
+
+    frames: ClassVar[FrameKind] = FrameKind.SPARK
 
     def __init__(self, spark: SparkSession) -> None:
         """Work in a session, the user's own or one of ``lake_session``."""
@@ -95,12 +97,16 @@ class SparkEngine:
     ) -> dict[str, BitMap64]:
         """Return the positions of the rows that match; see ``Engine.locate``."""
         rows = self.read(storage, shape, files, columns=[], filter=filter, positions=True)
+        with running(storage.url):
+            return self.positions(rows)
+
+    def positions(self, rows: DataFrame) -> dict[str, BitMap64]:
+        """Return, by decoded path, which rows a frame has that was read with positions."""
         row = column(ROW_COLUMN)
         lists = rows.groupBy(column(FILE_COLUMN), f.shiftright(row, _LIST_BITS)).agg(
             f.collect_list(row).alias(ROW_COLUMN)
         )
-        with running(storage.url):
-            found = lists.select(FILE_COLUMN, ROW_COLUMN).toArrow()
+        found = lists.select(FILE_COLUMN, ROW_COLUMN).toArrow()
         located: dict[str, BitMap64] = {}
         for path, part in zip(
             found.column(FILE_COLUMN).to_pylist(), found.column(ROW_COLUMN), strict=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.contract.engines import spark_session
+from tests.spark import spark_session
 
 from polylake.errors import ValidationError
 from polylake.storage import StorageOptions

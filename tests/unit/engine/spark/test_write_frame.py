@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from tests.contract.engines import spark_session
+from tests.spark import spark_session
 from tests.unit.engine.reading import put_file, schema_of, shape_of
 
 from polylake.engine import Layout
