@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.property.strategies_schema import partition_types, partition_values
 
 from polylake.engine._contract import Layout, TableShape
-from polylake.engine.local._file_spec import file_spec
+from polylake.engine._file_spec import file_spec
 from polylake.engine.local._parquet_file import _write_by_polars
 from polylake.engine.local._write import write
 from polylake.log import Metadata, commit_key, lowest_protocol, required_features, serialise_commit

@@ -144,7 +144,8 @@ class RewriteOptions:
     """Whether to read the new files back and compare an order-independent checksum of the rows."""
     report_moves: bool = False
     memory_bytes: int
-    """About how much the rewrite may hold at once; what does not fit is spilled to disk."""
+    """About how much the rewrite may hold at once; what does not fit is spilled to disk. An engine
+    that works elsewhere has memory of its own."""
     on_rows: Callable[[int], None] | None = None
     """Told now and then how many more rows have been written."""
 
@@ -177,6 +178,11 @@ class Engine(Protocol[Frame_co]):
 
     frames: ClassVar[FrameKind]
     """What its frames are: operations that work on rows have a way for each."""
+
+    @property
+    def rewrites_at_once(self) -> int:
+        """How many rewrites to run side by side, where nothing else is said."""
+        ...
 
     def read(  # noqa: PLR0913 - a plan's parts, three of them optional
         self,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polylake.engine import Curve
-from polylake.engine.local._curve import MOST_BITS, MOST_RANK_BITS, curve_keys
+from polylake.engine._curve import MOST_BITS, MOST_RANK_BITS, curve_keys
 
 GRIDS = [(1, 5), (2, 1), (2, 3), (2, 5), (2, 7), (3, 1), (3, 4), (4, 1), (4, 3)]
 WIDE = [(5, 2), (6, 2), (7, 1), (8, 1)]

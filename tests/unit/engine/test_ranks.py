@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polylake.engine.local._curve import MOST_BITS, MOST_RANK_BITS
-from polylake.engine.local._ranks import Ranks, column_at, rank_bits, sample_rows
+from polylake.engine._curve import MOST_BITS, MOST_RANK_BITS
+from polylake.engine._ranks import Ranks, column_at, rank_bits, sample_rows
 
 _MOMENTS = st.datetimes(max_value=dt.datetime(9999, 1, 1))  # noqa: DTZ001 - without a zone
 KINDS: dict[str, tuple[pl.DataType, st.SearchStrategy[Any]]] = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from polylake.engine.local._columns import Columns
+    from polylake.engine._columns import Columns
     from polylake.engine.local._data_files import DataFile
     from polylake.query import Filter
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow.types as arrow_is
 
-from polylake.engine.local._columns import is_renamed
+from polylake.engine._columns import is_renamed
 from polylake.engine.local._conform import find_column
+from polylake.engine.local._polars_types import to_polars_schema
 from polylake.schema import (
     VARIANT,
     ArrayType,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from polars.datatypes import DataTypeClass
 
-    from polylake.engine.local._columns import Columns
+    from polylake.engine._columns import Columns
     from polylake.engine.local._data_files import DataFile
 
 CASTS = pl.ScanCastOptions(
@@ -86,7 +87,7 @@ class Classifier:
             return False
         return all(
             name not in found or _reads_as(found[name], wanted)
-            for name, wanted in columns.physical.items()
+            for name, wanted in to_polars_schema(columns.physical).items()
         )
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from polylake.engine.local._places import Place, Places
+from polylake.engine._places import Place, Places, missing_file
 from polylake.engine.local._vectors import read_deleted
-from polylake.errors import FileNotFound, PolylakeError, StorageError
+from polylake.errors import PolylakeError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,16 +73,6 @@ def open_files(storage: Storage, files: Sequence[Add]) -> Iterator[DataFile]:
         return
     with ThreadPoolExecutor(min(_FOOTERS_IN_FLIGHT, len(files))) as pool:
         yield from pool.map(lambda add: _open_file(places, add), files)
-
-
-def missing_file(path: str, error: FileNotFoundError) -> FileNotFound:
-    """Say that a file which the log names is not there, and why that may be."""
-    return FileNotFound(
-        f"the data file {path!r} is missing: it may have been vacuumed since the version that is "
-        "read, or deleted by hand. Read a newer version; polylake.log.diagnose tells what is gone.",
-        path=path,
-        reason=str(error),
-    )
 
 
 def _open_file(places: Places, add: Add) -> DataFile:

@@ -33,6 +33,7 @@ class LocalEngine:
     """Reads and writes data files on this machine. Safe under threads."""
 
     frames: ClassVar[FrameKind] = FrameKind.POLARS
+    rewrites_at_once: ClassVar[int] = 1
 
     def __init__(self, *, memory_bytes: int = MEMORY_BYTES) -> None:
         """Set how many bytes of rows a write may hold back."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polylake.engine.local._data_files import missing_file
+from polylake.engine._places import missing_file
 from polylake.errors import FileNotFound, StorageError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as arrow_is
 
-from polylake.engine.local._file_spec import Leaf
-from polylake.engine.local._file_stats import Seen, file_stats
+from polylake.engine._file_spec import Leaf
+from polylake.engine._file_stats import Seen, file_stats
 from polylake.errors import PolylakeError, SchemaError, StorageError
 from polylake.log import indexed_schema
 from polylake.schema import VARIANT, ArrayType, MapType, StructType, from_arrow

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from polylake.engine._columns import Columns
 from polylake.engine.local._arrow_files import scan_arrow
 from polylake.engine.local._checksum import RowChecksum
 from polylake.engine.local._classify import Classifier
-from polylake.engine.local._columns import Columns
 from polylake.engine.local._data_files import open_files
 from polylake.engine.local._failures import reading
 from polylake.engine.local._native import scan_native

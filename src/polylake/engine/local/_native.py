@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from polylake.engine._columns import is_renamed
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
 from polylake.engine.local._classify import CASTS
-from polylake.engine.local._columns import is_renamed
 from polylake.engine.local._partitions import constant, partition_values
-from polylake.engine.local._polars_types import to_polars_type
+from polylake.engine.local._polars_types import to_polars_schema, to_polars_type
 from polylake.engine.local._vectors import deleted_rows
 from polylake.schema import ArrayType, DataType, MappingMode, StructType, physical_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from polylake.engine.local._columns import Columns
+    from polylake.engine._columns import Columns
     from polylake.engine.local._data_files import DataFile
 
 _MOST_SCANS = 32
@@ -80,7 +80,7 @@ def _scan(
     has_deleted = any(file.deleted for file in files)
     scan = pl.scan_parquet(
         [path for file in files if (path := file.place.local_path) is not None],
-        schema=columns.physical,
+        schema=to_polars_schema(columns.physical),
         row_index_name=_INDEX if positions or has_deleted else None,
         include_file_paths=_PATH if paths else None,
         hive_partitioning=False,

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow.parquet as pq
 
+from polylake.engine._file_stats import Seen, file_stats
 from polylake.engine.local._checksum import RowChecksum
 from polylake.engine.local._failures import reading
-from polylake.engine.local._file_stats import Seen, file_stats
 from polylake.engine.local._parquet_file import FileFacts, Sink
 from polylake.schema import DOUBLE, FLOAT, VARIANT, ArrayType, MapType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from polylake.engine.local._file_spec import FileSpec, Leaf
+    from polylake.engine._file_spec import FileSpec, Leaf
     from polylake.storage import Storage
 
 

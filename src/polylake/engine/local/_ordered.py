@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polylake.engine._contract import CurveOrder, RowOrder, SortOrder
-from polylake.engine.local._curve import curve_keys
+from polylake.engine._curve import curve_keys
+from polylake.engine._ranks import Ranks, column_at, rank_bits, sample_rows
 from polylake.engine.local._range_keys import RangeKeys
-from polylake.engine.local._ranks import Ranks, column_at, rank_bits, sample_rows
 from polylake.engine.local._spill import Spill, held_bytes
 
 if TYPE_CHECKING:

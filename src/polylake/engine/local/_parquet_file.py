@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from polylake.engine.local._file_stats import Seen, file_stats
+from polylake.engine._file_stats import Seen, file_stats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from polylake.engine.local._file_spec import FileSpec
+    from polylake.engine._file_spec import FileSpec
     from polylake.storage import Storage
     from polylake.storage._contract import StreamWriter
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import polars as pl
 
-from polylake.engine.local._ranks import Ranks, column_at
+from polylake.engine._ranks import Ranks, column_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

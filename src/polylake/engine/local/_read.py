@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from polylake.engine._columns import Columns
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
 from polylake.engine.local._arrow_files import scan_arrow
 from polylake.engine.local._bloom import is_ruled_out, wanted_values
 from polylake.engine.local._classify import Classifier
-from polylake.engine.local._columns import Columns
 from polylake.engine.local._data_files import open_files
 from polylake.engine.local._documents import keep_matching
 from polylake.engine.local._native import scan_native

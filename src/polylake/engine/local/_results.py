@@ -8,8 +8,8 @@ import polars as pl
 import pyarrow as pa
 
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
+from polylake.engine._places import missing_file
 from polylake.engine.local._conform import conform
-from polylake.engine.local._data_files import missing_file
 from polylake.errors import FileNotFound
 from polylake.schema import LONG, STRING, MappingMode, StructField, StructType
 from polylake.schema import to_arrow as to_arrow_schema

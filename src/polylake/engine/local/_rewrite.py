@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from polylake.engine._contract import Rewritten, WrittenFile
+from polylake.engine._file_spec import file_spec
+from polylake.engine._moves import MoveLog
+from polylake.engine._order import check_order
 from polylake.engine.local._checksum import RowChecksum
-from polylake.engine.local._file_spec import file_spec
 from polylake.engine.local._live_rows import LiveRows
-from polylake.engine.local._moves import MoveLog
 from polylake.engine.local._one_file import write_one_file
 from polylake.engine.local._ordered import in_order
 from polylake.engine.local._write import new_path, write
-from polylake.errors import IntegrityError, ValidationError
-from polylake.schema import VARIANT, VOID, ArrayType, MapType, physical_name
+from polylake.errors import IntegrityError
+from polylake.schema import physical_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import polars as pl
 
-    from polylake.engine._contract import Layout, RewriteOptions, RowOrder, TableShape
+    from polylake.engine._contract import Layout, RewriteOptions, TableShape
     from polylake.log import Add
     from polylake.storage import Storage
 
@@ -68,7 +69,7 @@ def rewrite(  # noqa: PLR0913 - the engine contract's, and what tests replace
     """
     started = perf_counter()
     if options.order is not None:
-        _check_order(shape, options.order)
+        check_order(shape, options.order)
         # Files that sort their own rows would undo the order.
         layout = replace(layout, sort_by=())
     job = _Job(storage, shape, files, layout, options)
@@ -198,18 +199,6 @@ class _Job:
             if ".".join(path) == name
         ]
         return MoveLog([file.file_path for file in self.files], keys)
-
-
-def _check_order(shape: TableShape, order: RowOrder) -> None:
-    schema = shape.schema
-    kinds = {".".join(path): schema.field(path).type for path in schema.leaves()}
-    for name in order.columns:
-        kind = kinds.get(name)
-        if kind is None or kind in {VARIANT, VOID} or isinstance(kind, (ArrayType, MapType)):
-            problem = (
-                "is no column of the table" if kind is None else f"is {kind}, without an order"
-            )
-            raise ValidationError(f"{name!r} {problem}", field="order", column=name)
 
 
 class _Passing:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from polylake.engine.local._columns import Columns
+from polylake.engine._columns import Columns
 from polylake.engine.local._conform import conform, find_column
 from polylake.engine.local._data_files import open_files
 from polylake.errors import ValidationError

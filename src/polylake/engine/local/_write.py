@@ -11,7 +11,7 @@ import pyarrow as pa
 from polylake._ids import new_id
 from polylake.engine._cast import cast_batch, slices
 from polylake.engine._contract import MEBIBYTE, WrittenFile
-from polylake.engine.local._file_spec import file_spec, to_file_columns
+from polylake.engine._file_spec import file_spec, to_file_columns
 from polylake.engine.local._parquet_file import FileStream, encoded_size, write_file
 from polylake.engine.local._partition_split import split_by_partition
 from polylake.schema import partition_folder, physical_name
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from polylake.engine._contract import Layout, TableShape
-    from polylake.engine.local._file_spec import FileSpec
+    from polylake.engine._file_spec import FileSpec
     from polylake.engine.local._parquet_file import FileFacts
     from polylake.engine.local._partition_split import PartitionKey
     from polylake.storage import Storage

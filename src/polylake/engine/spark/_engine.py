@@ -10,6 +10,7 @@ from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN, FrameKind
 from polylake.engine.local import LocalEngine
 from polylake.engine.spark._failures import running
 from polylake.engine.spark._read import read
+from polylake.engine.spark._rewrite import rewrite
 from polylake.engine.spark._session import configure
 from polylake.engine.spark._values import column
 from polylake.engine.spark._write import write_frame
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
     from pyspark.sql import DataFrame, SparkSession
 
-    from polylake.engine._contract import Layout, TableShape, WrittenFile
+    from polylake.engine._contract import Layout, RewriteOptions, Rewritten, TableShape, WrittenFile
     from polylake.log import Add
     from polylake.query import Filter
     from polylake.storage import Storage
 
 _LIST_BITS = 20
 """Positions come in lists of at most a million rows of a file, which an executor can hold."""
+
+_MOST_REWRITES = 32
+"""Each has a thread of the driver, which waits for the cluster most of the time."""
 
 
 class SparkEngine:
@@ -40,6 +44,11 @@ class SparkEngine:
         """Work in a session, the user's own or one of ``lake_session``."""
         configure(spark)
         self.spark = spark
+
+    @property
+    def rewrites_at_once(self) -> int:
+        """As many as the cluster has cores, up to a limit: most rewrites are a few tasks."""
+        return min(self.spark.sparkContext.defaultParallelism, _MOST_REWRITES)
 
     def read(  # noqa: PLR0913 - a plan's parts, three of them optional
         self,
@@ -99,6 +108,23 @@ class SparkEngine:
         rows = self.read(storage, shape, files, columns=[], filter=filter, positions=True)
         with running(storage.url):
             return self.positions(rows)
+
+    def rewrite(
+        self,
+        storage: Storage,
+        shape: TableShape,
+        files: Sequence[Add],
+        layout: Layout,
+        options: RewriteOptions,
+    ) -> Rewritten:
+        """Write the live rows of files again, by the cluster; see ``Engine.rewrite``.
+
+        Memory is what executors have: ``memory_bytes`` does not apply, and Spark spills where it
+        is short. Rows are read while they are written, so that it counts as writing. Columns of
+        a curve have about a thousand ranks each. Where rows went, if that is reported, comes to
+        this machine: eight bytes for each of them.
+        """
+        return rewrite(self.spark, storage, shape, files, layout, options)
 
     def positions(self, rows: DataFrame) -> dict[str, BitMap64]:
         """Return, by decoded path, which rows a frame has that was read with positions."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
 from pyspark.errors import PySparkException
 
-from polylake.engine.local._data_files import missing_file
+from polylake.engine._places import missing_file
 from polylake.errors import SchemaError, StorageError
 
 if TYPE_CHECKING:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from polylake.engine._columns import Columns
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
+from polylake.engine._places import Places
 from polylake.engine.local import LocalEngine
-from polylake.engine.local._columns import Columns
-from polylake.engine.local._places import Places
 from polylake.engine.spark._filter import to_spark
-from polylake.engine.spark._scan import Scan
+from polylake.engine.spark._scan import PLACE_COLUMN, Scan
 from polylake.engine.spark._values import column
 from polylake.log import read_deletion_vector
 from polylake.query import bind_filter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyroaring import BitMap64
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +38,11 @@ def read(  # noqa: PLR0913 - what a read is made of, three parts of it optional
     columns: Sequence[str] | None = None,
     filter: Filter | None = None,  # noqa: A002 - what everyone calls it
     positions: bool = False,
+    numbers: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Return the live rows of files as a DataFrame; see ``Engine.read``.
+
+    With ``numbers`` of files by their decoded paths, ``PLACE_COLUMN`` comes last.
 
     Where Spark's own functions cannot tell what a filter asks (``to_spark`` says what that is),
     the rows that match are found on this machine, here and now, by reading the columns of the
@@ -52,7 +55,7 @@ def read(  # noqa: PLR0913 - what a read is made of, three parts of it optional
         ValidationError: Spark cannot open the files.
     """
     chosen = Columns.of(shape, columns).schema.names
-    scan = Scan(spark, storage, shape, positions=positions)
+    scan = Scan(spark, storage, shape, positions=positions, numbers=numbers)
     where = None if filter is None else bind_filter(filter, shape.schema)
     matching = None if where is None else to_spark(where, shape.schema)
     if where is not None and matching is None:
@@ -61,8 +64,9 @@ def read(  # noqa: PLR0913 - what a read is made of, three parts of it optional
         frame = scan.all_but(files, _deleted_rows(storage, files))
     if matching is not None:
         frame = frame.filter(matching)
-    names = [*chosen, FILE_COLUMN, ROW_COLUMN] if positions else chosen
-    return frame.select([column(name) for name in names])
+    beside = [FILE_COLUMN, ROW_COLUMN] if positions else []
+    beside += [PLACE_COLUMN] if numbers is not None else []
+    return frame.select([column(name) for name in (*chosen, *beside)])
 
 
 def _deleted_rows(storage: Storage, files: Sequence[Add]) -> dict[str, BitMap64]:

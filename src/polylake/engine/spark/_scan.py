@@ -14,15 +14,15 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
+from polylake.engine._columns import Columns
 from polylake.engine._contract import FILE_COLUMN, ROW_COLUMN
-from polylake.engine.local._columns import Columns
-from polylake.engine.local._data_files import missing_file
+from polylake.engine._places import missing_file
 from polylake.engine.spark._locations import Locations, as_reported
 from polylake.engine.spark._row_sets import is_in, to_chunks
 from polylake.engine.spark._types import to_spark_schema, to_spark_type
 from polylake.engine.spark._values import carried_column, column, typed
 from polylake.errors import StorageError
-from polylake.schema import MappingMode, parse_partition_column, to_physical
+from polylake.schema import MappingMode, parse_partition_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,9 +35,13 @@ if TYPE_CHECKING:
     from polylake.storage import Storage
 
 # Names that no column of a table has.
-_URI, _KNOWN_URI, _ROW, _ROWS, _PART = (
-    f"__polylake_{name}" for name in ("uri", "known_uri", "row", "rows", "part_")
+_URI, _KNOWN_URI, _ROW, _ROWS, _NUMBER, _PART = (
+    f"__polylake_{name}" for name in ("uri", "known_uri", "row", "rows", "number", "part_")
 )
+PLACE_COLUMN = "__polylake_place"
+"""Beside each row, where numbers of files are given: its file's number, and its index there."""
+PLACE_BITS = 40
+"""How many of the lower bits of a place are the row's index."""
 
 _OPTIONS: Mapping[str, Any] = {
     "recursiveFileLookup": True,  # folders called x=1 say nothing: the log does
@@ -57,12 +61,29 @@ class Scan:
     """
 
     def __init__(
-        self, spark: SparkSession, storage: Storage, shape: TableShape, *, positions: bool
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        shape: TableShape,
+        *,
+        positions: bool,
+        numbers: Mapping[str, int] | None = None,
     ) -> None:
+        """Read files of a table.
+
+        Args:
+            spark: the session.
+            storage: the table's.
+            shape: the table's.
+            positions: whether rows come with ``FILE_COLUMN`` and ``ROW_COLUMN``.
+            numbers: by decoded path, the numbers of files; if given, rows come with
+                ``PLACE_COLUMN``, which orders them as the numbers do.
+        """
         self._spark = spark
         self._locations = Locations(storage)
         self._columns = Columns.of(shape, None)
         self._positions = positions
+        self._numbers = numbers
 
     def all_but(self, files: Sequence[Add], deleted: Mapping[str, BitMap64]) -> DataFrame:
         """Return the rows of files, without some rows by the files' decoded paths.
@@ -100,6 +121,10 @@ class Scan:
         if self._positions:
             known[FILE_COLUMN] = pa.array([file.file_path for file in files], pa.string())
             chosen += [column(FILE_COLUMN), column(_ROW).alias(ROW_COLUMN)]
+        if self._numbers is not None:
+            numbers = [self._numbers[file.file_path] << PLACE_BITS for file in files]
+            known[_NUMBER] = pa.array(numbers, pa.int64())
+            chosen.append(column(_NUMBER).bitwiseOR(column(_ROW)).alias(PLACE_COLUMN))
         if row_sets is not None:
             known[_ROWS] = to_chunks(row_sets[file.file_path] for file in files)
         frame = self._open(files)
@@ -115,8 +140,9 @@ class Scan:
 
     def _open(self, files: Sequence[Add]) -> DataFrame:
         """Return the rows of files, with the columns that they have there."""
-        physical = to_physical(self._columns.data, self._columns.mode)
-        schema = to_spark_schema(physical, with_ids=self._columns.mode is MappingMode.ID)
+        schema = to_spark_schema(
+            self._columns.physical, with_ids=self._columns.mode is MappingMode.ID
+        )
         if not files:
             # Rows of Python's, even none, would need Python on the executors.
             nulls = [f.lit(None).cast(field.dataType).alias(field.name) for field in schema]
@@ -148,8 +174,7 @@ class Scan:
                 # A literal, to which Spark's optimiser can apply filters.
                 value = f.lit(carried[0].as_py() if keys else None)
             found[field.name] = typed(value, field.type)
-        physical = to_physical(columns.data, columns.mode)
-        for field, stored in zip(columns.data, physical, strict=True):
+        for field, stored in zip(columns.data, columns.physical, strict=True):
             value, wanted = column(stored.name), to_spark_type(field.type)
             # A struct is cast by the place of its fields, which gives those inside their names.
             renamed = to_spark_type(stored.type) != wanted

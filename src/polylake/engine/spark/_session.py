@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,8 @@ def lake_session(
     settings = {**_NEW_SESSION, **RUNTIME_SETTINGS}
     if master.startswith("local"):
         settings |= _LOCAL_SESSION
+        # Python that Spark starts here is the one that runs, with the packages it has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if storage is not None:
         settings |= s3a_settings(storage)
     builder = SparkSession.builder.appName(app).master(master)

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 from pyspark.sql import functions as f
 
@@ -23,9 +24,10 @@ from polylake.schema import (
 )
 
 if TYPE_CHECKING:
+    import polars as pl
     from pyspark.sql import Column
 
-    from polylake.schema import DataType
+    from polylake.schema import DataType, Path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,9 +37,24 @@ def column(name: str) -> Column:
     return f.col("`" + name.replace("`", "``") + "`")
 
 
+def at_path(path: Path) -> Column:
+    """Return a column, or the field of a struct, by its path."""
+    found = column(path[0])
+    for step in path[1:]:
+        found = found.getField(step)
+    return found
+
+
 def literal(value: Any, kind: DataType) -> Column:  # noqa: ANN401 - of any type
     """Return a value of a scalar column as a literal of its type."""
     return typed(f.lit(_carried(value, kind)), kind)
+
+
+def array_literal(values: pl.Series, kind: str) -> Column:
+    """Return values as a literal array of a type; Spark reads their text once, when it plans."""
+    texts = [None if value is None else str(value) for value in values.to_list()]
+    carried = f.from_json(f.lit(orjson.dumps(texts).decode()), "array<string>")
+    return carried.cast(f"array<{kind}>")
 
 
 def typed(carried: Column, kind: DataType) -> Column:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from polylake._ids import new_id
-from polylake.engine.local._file_spec import file_spec
+from polylake.engine._file_spec import file_spec
 from polylake.engine.spark._failures import running
 from polylake.engine.spark._fit import fit_frame
 from polylake.engine.spark._locations import Locations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from polylake.engine._contract import Layout, TableShape, WrittenFile
-    from polylake.engine.local._file_spec import FileSpec
+    from polylake.engine._file_spec import FileSpec
     from polylake.storage import Storage
 
 _CODECS = {name: name for name in ("snappy", "zstd", "gzip", "uncompressed")} | {"lz4": "lz4_raw"}
@@ -73,10 +73,7 @@ def write_frame(
     locations = Locations(storage)
     options = _options(spec, is_local=locations.are_local)
     configure(frame.sparkSession)
-    fitted = fit_frame(frame, shape.schema)
-    if any(field.type != shape.schema.field(field.name).type for field in spec.stored):
-        # Fields of structs that files cannot hold are left out, and read as null.
-        fitted = fitted.to(to_spark_schema(StructType((*spec.stored, *partitions))))
+    fitted = _storable(fit_frame(frame, shape.schema), spec, shape)
     texts = [
         folder_text(column(field.name), field.type).alias(name)
         for name, field in zip(names, partitions, strict=True)
@@ -85,11 +82,42 @@ def write_frame(
     if spec.sort_keys:
         keys = [".".join(f"`{step}`" for step in leaf.path) for leaf in spec.sort_keys]
         rows = rows.sortWithinPartitions(*map(column, names), *keys)
-    folder = "/".join(part for part in (layout.folder, new_id()) if part)
+    folder = _new_folder(layout, new_id)
     with running(storage.url):
         writer = rows.write.options(**options).partitionBy(*names)
         writer.parquet(locations.folder(folder))
     return take_written(storage, folder, spec, list(zip(names, partitions, strict=True)))
+
+
+def write_in_place(
+    storage: Storage,
+    shape: TableShape,
+    frame: DataFrame,
+    layout: Layout,
+    *,
+    rows_per_file: int,
+) -> list[WrittenFile]:
+    """Write rows of one partition as they are, each task's in files of their own.
+
+    Args:
+        storage: the table's.
+        shape: the table's.
+        frame: columns of the table, in its types; they are not checked.
+        layout: how files are encoded; rows are not sorted.
+        rows_per_file: how many rows a file has at most.
+
+    Returns:
+        Files without partition values, in the order of the frame's partitions.
+    """
+    spec = file_spec(shape, layout)
+    locations = Locations(storage)
+    options = _options(spec, is_local=locations.are_local)
+    options["maxRecordsPerFile"] = str(rows_per_file)
+    rows = _storable(frame, spec, shape).select(*_stored(spec, shape))
+    folder = _new_folder(layout, new_id)
+    with running(storage.url):
+        rows.write.options(**options).parquet(locations.folder(folder))
+    return take_written(storage, folder, spec, [])
 
 
 def folder_text(value: Column, kind: DataType) -> Column:
@@ -104,6 +132,18 @@ def folder_text(value: Column, kind: DataType) -> Column:
         text = value.cast("string")
     # Never null, so that Spark does not touch the column again and keeps the order of rows.
     return f.coalesce(f.nullif(text, f.lit("")), f.lit(NULL_FOLDER))
+
+
+def _new_folder(layout: Layout, new_id: Callable[[], str]) -> str:
+    return "/".join(part for part in (layout.folder, new_id()) if part)
+
+
+def _storable(frame: DataFrame, spec: FileSpec, shape: TableShape) -> DataFrame:
+    """Leave out the fields of structs that files cannot hold, which are read as null."""
+    if all(field.type == shape.schema.field(field.name).type for field in spec.stored):
+        return frame
+    partitions = (shape.schema.field(name) for name in shape.partition_columns)
+    return frame.to(to_spark_schema(StructType((*spec.stored, *partitions))))
 
 
 def _stored(spec: FileSpec, shape: TableShape) -> list[Column]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from polylake.engine._contract import WrittenFile
-from polylake.engine.local._file_stats import Seen, file_stats
-from polylake.engine.local._places import Places
+from polylake.engine._file_stats import Seen, file_stats
+from polylake.engine._places import Places
 from polylake.schema import (
     BINARY,
     DATE,
@@ -34,7 +34,7 @@ from polylake.storage import HasLocalPath
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from polylake.engine.local._file_spec import FileSpec, Leaf
+    from polylake.engine._file_spec import FileSpec, Leaf
     from polylake.schema import DataType, StructField
     from polylake.storage import ObjectInfo, Storage
 

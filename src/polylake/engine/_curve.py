@@ -48,7 +48,7 @@ def curve_keys(ranks: Sequence[pl.Series], bits: int, curve: Curve) -> pl.Series
 
 def _interleave(ranks: Sequence[pl.Series], bits: int) -> pl.Series:
     """Take a bit from each column in turn, the first column's first."""
-    spread = _spread(bits, len(ranks))
+    spread = spread_bits(bits, len(ranks))
     keys = spread.gather(ranks[0])
     for column in ranks[1:]:
         keys = keys * 2 + spread.gather(column)
@@ -56,7 +56,7 @@ def _interleave(ranks: Sequence[pl.Series], bits: int) -> pl.Series:
 
 
 @lru_cache(maxsize=16)
-def _spread(bits: int, columns: int) -> pl.Series:
+def spread_bits(bits: int, columns: int) -> pl.Series:
     """Return for each rank its bits, ``columns`` places apart."""
     numbers = pl.int_range(0, 1 << bits, dtype=pl.UInt64, eager=True)
     spread = numbers * 0
@@ -66,7 +66,7 @@ def _spread(bits: int, columns: int) -> pl.Series:
 
 
 def _along_hilbert(keys: pl.Series, columns: int, bits: int) -> pl.Series:
-    table = _hilbert_table(columns)
+    table = hilbert_table(columns)
     digit_bits = table.levels * columns
     corners = (1 << digit_bits) - 1
     steps = -(-bits // table.levels)
@@ -84,7 +84,7 @@ def _along_hilbert(keys: pl.Series, columns: int, bits: int) -> pl.Series:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class HilbertTable:
     """What each state makes of some levels' bits.
 
     An entry stands at ``state | bits`` and holds ``next state | place``, in unsigned 32 bits: the
@@ -96,7 +96,8 @@ class _Table:
 
 
 @lru_cache(maxsize=8)
-def _hilbert_table(columns: int) -> _Table:
+def hilbert_table(columns: int, most_entries: int = _TABLE_ENTRIES) -> HilbertTable:
+    """Return the table for ranks of so many columns, of as many levels as it has room for."""
     places, following = _one_level(columns)
     single = pl.Series(
         [
@@ -106,13 +107,15 @@ def _hilbert_table(columns: int) -> _Table:
         ],
         dtype=pl.UInt32,
     )
-    table = _Table(1, single)
-    while len(table.entries) << columns <= _TABLE_ENTRIES:
+    table = HilbertTable(1, single)
+    while len(table.entries) << columns <= most_entries:
         table = _with_level(table, single, columns, states=len(places))
     return table
 
 
-def _with_level(table: _Table, single: pl.Series, columns: int, *, states: int) -> _Table:
+def _with_level(
+    table: HilbertTable, single: pl.Series, columns: int, *, states: int
+) -> HilbertTable:
     """Return a table for one level more, which comes first."""
     low_bits = table.levels * columns
     bits = low_bits + columns
@@ -122,7 +125,7 @@ def _with_level(table: _Table, single: pl.Series, columns: int, *, states: int) 
     between = (high // (1 << columns)) * (1 << low_bits)
     low = table.entries.gather(between + at % (1 << low_bits))
     place = (high & corners) * (1 << low_bits) + low % (1 << low_bits)
-    return _Table(table.levels + 1, (low // (1 << low_bits)) * (1 << bits) + place)
+    return HilbertTable(table.levels + 1, (low // (1 << low_bits)) * (1 << bits) + place)
 
 
 def _one_level(columns: int) -> tuple[list[list[int]], list[list[int]]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
-from polylake.engine.local._bounds import format_bound
+from polylake.engine._bounds import format_bound
 from polylake.schema import (
     BINARY,
     DOUBLE,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from polylake.engine.local._file_spec import Leaf
+    from polylake.engine._file_spec import Leaf
     from polylake.schema import DataType, Path
 
 Bounds: TypeAlias = tuple[Any, Any]

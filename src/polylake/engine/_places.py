@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polylake.errors import FileNotFound
 from polylake.storage import HasLocalPath, open_storage
 
 if TYPE_CHECKING:
@@ -70,3 +71,13 @@ class Places:
         """
         place = self.find(path)
         return place.storage.get_range(place.key, start, end)
+
+
+def missing_file(path: str, error: FileNotFoundError) -> FileNotFound:
+    """Say that a file which the log names is not there, and why that may be."""
+    return FileNotFound(
+        f"the data file {path!r} is missing: it may have been vacuumed since the version that is "
+        "read, or deleted by hand. Read a newer version; polylake.log.diagnose tells what is gone.",
+        path=path,
+        reason=str(error),
+    )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from polylake.engine.local._polars_types import to_polars_schema
 from polylake.errors import SchemaError
 from polylake.schema import (
     DataType,
@@ -20,8 +19,6 @@ from polylake.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    import polars as pl
 
     from polylake.engine._contract import TableShape
     from polylake.log import Add
@@ -64,9 +61,9 @@ class Columns:
         return tuple(f for f in self.schema if f.name in self.partition_names)
 
     @cached_property
-    def physical(self) -> dict[str, pl.DataType]:
-        """What the files hold, by the names and types a scan asks for."""
-        return to_polars_schema(to_physical(self.data, self.mode))
+    def physical(self) -> StructType:
+        """The columns that stand in the files, as they are named there."""
+        return to_physical(self.data, self.mode)
 
     def physical_name(self, field: StructField) -> str:
         """Return the name a column has in files and in the log."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import polars as pl
 
-from polylake.engine.local._curve import MOST_BITS, MOST_RANK_BITS
+from polylake.engine._curve import MOST_BITS, MOST_RANK_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
