@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from polylake._html import ShownAsTable
 from polylake.errors import CorruptCheckpoint, FileNotFound, ValidationError
 from polylake.log._checkpoint_contents import CheckpointContents, difference, take_contents
 from polylake.log._checkpoint_layout import (
@@ -42,7 +43,7 @@ _EMBEDDED_ACTIONS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointReport:
+class CheckpointReport(ShownAsTable):
     """What a checkpoint consists of.
 
     Attributes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polylake._html import ShownAsTable
 from polylake.errors import (
     CorruptCheckpoint,
     InvalidTableState,
@@ -52,7 +53,7 @@ _BATCH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogCleanupReport:
+class LogCleanupReport(ShownAsTable):
     """What a cleanup did."""
 
     plan: LogCleanupPlan

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polylake._html import ShownAsText
 from polylake.errors import ValidationError
 from polylake.log._inspect import group_checkpoints
 from polylake.log._names import (
@@ -34,7 +35,7 @@ class FileVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogCleanupPlan:
+class LogCleanupPlan(ShownAsText):
     """Every file of the log, kept or doomed; the doomed ones in the order they are to go."""
 
     kept: tuple[FileVerdict, ...]

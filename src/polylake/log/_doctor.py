@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polylake._html import ShownAsText
 from polylake.errors import (
     CorruptCommit,
     InvalidTableState,
@@ -67,7 +68,7 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(ShownAsText):
     """What was found, and what a repair needs to know."""
 
     table: str

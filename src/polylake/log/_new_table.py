@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 
 _MAPPING_PREFIX = "delta.columnMapping."
+_IDENTITY_START = "delta.identity.start"
+_IDENTITY_DEFAULTS = {"delta.identity.step": 1, "delta.identity.allowExplicitInsert": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ def new_table(
     Raises:
         ValidationError: the schema, the partitioning or a property is not acceptable.
     """
+    schema = StructType(tuple(map(_whole_identity, schema)))
     properties = dict(options.properties)
     if properties.get("delta.enableRowTracking", "").lower() == "true":
         properties = _materialised_columns() | properties
@@ -126,6 +129,13 @@ def _check_partitions(schema: StructType, names: tuple[str, ...]) -> None:
         raise ValidationError(f"partition_by names a column twice: {names}", field="partition_by")
     if names and len(names) == len(schema):
         raise ValidationError("a table cannot be partitioned by all columns", field="partition_by")
+
+
+def _whole_identity(field: StructField) -> StructField:
+    """Say all that there is to an identity column: Delta's own readers refuse half of it."""
+    if _IDENTITY_START not in field.metadata:
+        return field
+    return replace(field, metadata={**_IDENTITY_DEFAULTS, **field.metadata})
 
 
 def _materialised_columns() -> dict[str, str]:

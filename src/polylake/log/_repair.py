@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
+from polylake._html import ShownAsTable
 from polylake.errors import FileNotFound, InvalidTableState, VersionMismatch
 from polylake.log._commit import LostRace, publish
 from polylake.log._names import HINT_KEY, LOG_FOLDER, commit_key
@@ -27,7 +28,7 @@ _CHUNK = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport:
+class RepairReport(ShownAsTable):
     """What a repair did."""
 
     done: tuple[RepairStep, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
+from polylake._html import ShownAsText
 from polylake.errors import UnsupportedFeature
 from polylake.log._check_files import spellings
 from polylake.log._commit import PendingCommit
@@ -99,7 +100,7 @@ RepairStep = SetAside | TruncateLog | WriteHint | CommitRemoves
 
 
 @dataclass(frozen=True, slots=True)
-class RepairPlan:
+class RepairPlan(ShownAsText):
     """What a repair would do, in order, and what it would leave as it is."""
 
     table: str

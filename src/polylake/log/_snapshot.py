@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from polylake._html import facts_html, grid_html
 from polylake.errors import InvalidTableState, SchemaError, TableExists, UnsupportedFeature
 from polylake.log._features import check_readable, supports
 from polylake.log._replay import Replay
@@ -150,6 +151,25 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"Snapshot({self.table!r}, version={self.version})"
+
+    def _repr_html_(self) -> str:
+        protocol, totals = self.protocol, self.totals
+        facts = {
+            "name": self.metadata.name,
+            "description": self.metadata.description,
+            "files": totals.num_files,
+            "size": totals.size_bytes,
+            "partitioned_by": ", ".join(self.partition_columns),
+            "protocol": f"reader {protocol.min_reader_version}, "
+            f"writer {protocol.min_writer_version}",
+            "features": ", ".join(protocol.writer_features or ()),
+            "properties": dict(self.configuration),
+        }
+        columns = (
+            (field.name, field.type, "" if field.nullable else "not null") for field in self.schema
+        )
+        title = f"{self.table} at version {self.version}"
+        return facts_html(title, facts) + grid_html(("column", "type", "nulls"), columns)
 
 
 # A table's schema stays the same for many versions, and is a value that they can share.

@@ -68,7 +68,7 @@ def _check_table(target: Target, snapshot: Snapshot, check: Check) -> None:
 
     columns = list(check.condition.columns) or list(snapshot.schema.names[:1])
     shape = TableShape.of(snapshot)
-    frame = target.engine.read(target.storage, shape, tuple(snapshot.files.adds()), columns=columns)
+    frame = target.reader.read(target.storage, shape, tuple(snapshot.files.adds()), columns=columns)
     batches = to_batches(frame, snapshot.schema)
     for _ in check_batches(StructType(()), (check,), batches):
         pass

@@ -6,15 +6,11 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from polylake.log import AddCdc
-from polylake.ops._frames import arrow_batches
 from polylake.schema import STRING, MappingMode, StructField, StructType
 
 if TYPE_CHECKING:
-    from polylake.engine import Layout, TableShape
-    from polylake.ops._target import Target
+    from polylake.engine import Layout, TableShape, WrittenFile
 
 CHANGE_FOLDER = "_change_data"
 CHANGE_TYPE = "_change_type"
@@ -45,56 +41,15 @@ def change_shape(shape: TableShape) -> TableShape:
     return replace(shape, schema=StructType((*shape.schema, kind)), mapping=MappingMode.NAME)
 
 
-class ChangeFiles:
-    """Gathers changed rows and writes them out, at most ``memory_bytes`` at a time."""
+def change_layout(layout: Layout) -> Layout:
+    """Return how change files are laid out in a table of such a layout: without statistics."""
+    return replace(
+        layout, folder=CHANGE_FOLDER, sort_by=(), bloom_columns=(), indexed_columns=0,
+        statistics_columns=(),
+    )  # fmt: skip
 
-    def __init__(self, target: Target, shape: TableShape, layout: Layout) -> None:
-        self._target = target
-        self._shape = change_shape(shape)
-        self._names = self._shape.schema.names
-        self._layout = replace(
-            layout, folder=CHANGE_FOLDER, sort_by=(), bloom_columns=(), indexed_columns=0,
-            statistics_columns=(),
-        )  # fmt: skip
-        self._limit = target.memory_bytes // 8
-        self._held: list[pl.DataFrame] = []
-        self._held_bytes = 0
-        self._written: list[AddCdc] = []
 
-    def add(self, rows: pl.DataFrame, change: ChangeType) -> None:
-        """Take in rows of the table.
-
-        Raises:
-            StorageError: the store refused.
-        """
-        if not rows.height:
-            return
-        frame = rows.with_columns(pl.lit(change.value).alias(CHANGE_TYPE)).select(self._names)
-        self._held.append(frame)
-        self._held_bytes += int(frame.estimated_size())
-        if self._held_bytes > self._limit:
-            self._flush()
-
-    def finish(self) -> list[AddCdc]:
-        """Write what is left and return the actions for all that was written.
-
-        Raises:
-            StorageError: the store refused.
-        """
-        self._flush()
-        return self._written
-
-    def __bool__(self) -> bool:
-        return bool(self._held or self._written)
-
-    def _flush(self) -> None:
-        if not self._held:
-            return
-        rows = arrow_batches(self._held)
-        target = self._target
-        for file in target.engine.write(target.storage, self._shape, rows, self._layout):
-            add = file.to_add(modification_time=0)
-            self._written.append(
-                AddCdc(path=add.path, partition_values=add.partition_values, size=add.size)
-            )
-        self._held, self._held_bytes = [], 0
+def to_cdc(file: WrittenFile) -> AddCdc:
+    """Return the action that makes a file part of the feed."""
+    add = file.to_add(modification_time=0)
+    return AddCdc(path=add.path, partition_values=add.partition_values, size=add.size)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from polylake.log import Action, Snapshot
     from polylake.storage import Storage
 
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+"""Beside each changed row: the version that changed it, and when that was committed."""
+
 _ENABLED = "delta.enableChangeDataFeed"
 
 
@@ -68,7 +72,7 @@ def plan_changes(storage: Storage, first: int, last: Snapshot) -> Iterator[Versi
     if missing:
         raise _gone(storage, missing[0])
     metadata = load_snapshot(storage, version=first).metadata
-    _check(metadata, first, last)
+    check_feed(metadata, first, last)
     bodies = storage.get_many([commit_key(version) for version in versions])
     for version in versions:
         try:
@@ -77,7 +81,7 @@ def plan_changes(storage: Storage, first: int, last: Snapshot) -> Iterator[Versi
             raise _gone(storage, version) from error
         for action in actions:
             if isinstance(action, Metadata):
-                _check(action, version, last)
+                check_feed(action, version, last)
         yield changes_of(storage, actions, version, times[version])
 
 
@@ -149,13 +153,8 @@ def _as_add(file: AddCdc) -> Add:
     )
 
 
-def _check(metadata: Metadata, version: int, last: Snapshot) -> None:
-    if metadata.configuration.get(_ENABLED, "").lower() != "true":
-        raise CDCError(
-            f"{last.table}: version {version} has no change data feed; it is recorded from the "
-            f"version on that sets {_ENABLED} to true",
-            version=version,
-        )
+def unreadable(metadata: Metadata, last: Snapshot) -> str | None:
+    """Say why rows of a table that was as ``metadata`` says cannot be read as rows of ``last``."""
     for change in diff_schemas(parse_schema(metadata.schema_string), last.schema).changes:
         match change:
             case Added(_, column) if column.nullable:
@@ -169,9 +168,27 @@ def _check(metadata: Metadata, version: int, last: Snapshot) -> None:
                 continue
             case Changed(_, what) if what.startswith("metadata ") and "physicalName" not in what:
                 continue
-        raise _incompatible(version, last, f"a column differs: {change}")
+        return f"a column differs: {change}"
     if metadata.partition_columns != last.partition_columns:
-        raise _incompatible(version, last, "the partitioning differs")
+        return "the partitioning differs"
+    return None
+
+
+def check_feed(metadata: Metadata, version: int, last: Snapshot) -> None:
+    """Refuse a version whose changes are not recorded, or cannot be read as those of ``last``.
+
+    Raises:
+        CDCError: it is such a version.
+    """
+    if metadata.configuration.get(_ENABLED, "").lower() != "true":
+        raise CDCError(
+            f"{last.table}: version {version} has no change data feed; it is recorded from the "
+            f"version on that sets {_ENABLED} to true",
+            version=version,
+        )
+    why = unreadable(metadata, last)
+    if why is not None:
+        raise _incompatible(version, last, why)
 
 
 def _incompatible(version: int, last: Snapshot, why: str) -> CDCError:

@@ -14,18 +14,22 @@ from polylake.engine.local import to_batches
 from polylake.errors import CDCError, TimestampNotFound, ValidationError
 from polylake.log import rows_to_arrow, version_at
 from polylake.ops._change_files import CHANGE_TYPE, change_shape
-from polylake.ops._change_plan import changes_of, plan_changes
+from polylake.ops._change_plan import (
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    changes_of,
+    plan_changes,
+)
 from polylake.schema import LONG, STRING, TIMESTAMP, StructField, StructType, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyspark.sql import DataFrame
+
     from polylake.log import Action, Snapshot
     from polylake.ops._change_plan import ChangedRows, VersionChanges
     from polylake.ops._target import Target
-
-COMMIT_VERSION = "_commit_version"
-COMMIT_TIMESTAMP = "_commit_timestamp"
 
 _OF_THE_FEED = (
     StructField(CHANGE_TYPE, STRING, nullable=True),
@@ -145,8 +149,25 @@ class ChangeFeed:
         """Return all changes as one table; raises as ``to_batches``."""
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
+    def to_spark(self) -> DataFrame:
+        """Return all changes as a Spark DataFrame, which the cluster reads.
+
+        Raises:
+            ValidationError: there is no Spark session to read them with; and as ``to_batches``.
+        """
+        from polylake.ops.spark import read_changes, spark_engine  # noqa: PLC0415 - an extra
+
+        target, names = self._target, set(self._schema.names)
+        return read_changes(
+            spark_engine(target.engine),
+            target.storage,
+            self._last,
+            plan_changes(target.storage, self.first_version, self._last),
+            [name for name in self._last.schema.names if name in names],
+        )
+
     def _frames(self, version: VersionChanges) -> Iterator[pl.LazyFrame]:
-        engine, storage = self._target.engine, self._target.storage
+        engine, storage = self._target.reader, self._target.storage
         shape = TableShape.of(self._last)
         names = [name for name in shape.schema.names if name in self._schema]
         if version.change_files:
@@ -157,7 +178,7 @@ class ChangeFeed:
             yield self._changed(part, shape, names)
 
     def _changed(self, part: ChangedRows, shape: TableShape, names: list[str]) -> pl.LazyFrame:
-        engine, storage = self._target.engine, self._target.storage
+        engine, storage = self._target.reader, self._target.storage
         some = part.rows is not None
         frame: pl.LazyFrame = engine.read(
             storage, shape, [part.file], columns=names, positions=some or not names

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import orjson
 
+from polylake._html import ShownAsTable
 from polylake.engine import CurveOrder, RewriteOptions
 from polylake.ops._cluster_plan import (
     CLUSTERING_TAG,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from polylake.engine import Layout
     from polylake.log import Snapshot
+    from polylake.ops._cluster_plan import ClusterGroup
     from polylake.ops._guard import ProgressCallback
     from polylake.ops._target import Target
 
@@ -37,7 +41,7 @@ PHASE = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMetrics:
+class ClusterMetrics(ShownAsTable):
     """What clustering did; after a dry run, only what the table is like.
 
     Numbers that nothing was measured for are ``None``.
@@ -141,12 +145,21 @@ def cluster(target: Target, options: ClusterOptions) -> ClusterMetrics:
 def _apply(target: Target, plan: ClusterPlan, options: ClusterOptions) -> list[Rearranged]:
     how = _arrangement(target, plan, options)
     mark = clustering_mark(plan.snapshot, plan.columns, plan.curve)
-    results = []
-    for group in plan.groups:
+
+    def apply(group: ClusterGroup) -> Rearranged:
         tag = orjson.dumps({**mark, "cube": target.log.settings.new_id()}).decode()
         tagged = replace(how, tags={CLUSTERING_TAG: tag})
-        results.append(rearrange(target, plan.snapshot, group.files, tagged))
-    return results
+        return rearrange(target, plan.snapshot, group.files, tagged)
+
+    at_once = min(target.engine.rewrites_at_once, len(plan.groups))
+    if at_once <= 1:
+        return [apply(group) for group in plan.groups]
+    pool = ThreadPoolExecutor(at_once)
+    try:
+        return list(pool.map(apply, plan.groups))
+    finally:
+        # Where one group fails, those that have not begun do not begin.
+        pool.shutdown(cancel_futures=True)
 
 
 def _arrangement(target: Target, plan: ClusterPlan, options: ClusterOptions) -> Arrangement:
@@ -184,11 +197,13 @@ def _counter(progress: ProgressCallback | None, total: int) -> Callable[[int], N
     if progress is None:
         return None
     done = 0
+    turn = Lock()
 
     def count(rows: int) -> None:
         nonlocal done
-        done += rows
-        progress(PHASE, done, max(total, done))
+        with turn:
+            done += rows
+            progress(PHASE, done, max(total, done))
 
     return count
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from polylake._format import format_bytes
+from polylake._html import ShownAsText
 from polylake.engine import Curve
 from polylake.errors import ValidationError
 from polylake.log import indexed_schema, num_records
@@ -126,7 +127,7 @@ class ClusterGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterPlan:
+class ClusterPlan(ShownAsText):
     """Which files are clustered together."""
 
     snapshot: Snapshot

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from polylake._html import ShownAsTable
 from polylake.engine import RewriteOptions, SortOrder
 from polylake.ops._compact_plan import CompactOptions, CompactPlan, plan_compact
 from polylake.ops._edit import predicate_text, refuse_row_tracking
@@ -29,7 +30,7 @@ _SLACK = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactMetrics:
+class CompactMetrics(ShownAsTable):
     """What a compaction did; after a dry run, only what the table is like.
 
     Numbers that nothing was measured for are ``None``. With ``concurrency``, times of groups that
@@ -120,6 +121,7 @@ class _Run:
         self._options = options
         self._plan = plan
         self._tally = tally
+        self._concurrency = options.concurrency or target.engine.rewrites_at_once
         memory_bytes = options.memory_bytes or target.memory_bytes
         self._how = Arrangement(
             layout=self._layout,
@@ -127,7 +129,7 @@ class _Run:
                 order=SortOrder(options.sort_by) if options.sort_by else None,
                 verify=options.verify_integrity,
                 report_moves=options.on_moves is not None,
-                memory_bytes=memory_bytes // options.concurrency,
+                memory_bytes=memory_bytes // self._concurrency,
             ),
             parameters=_parameters(plan, options),
             guard=options.guard,
@@ -163,10 +165,10 @@ class _Run:
         return self._tally.groups > committed
 
     def _results(self, plan: CompactPlan) -> Iterator[tuple[CompactGroup, Rearranged]]:
-        if self._options.concurrency == 1:
+        if self._concurrency == 1:
             yield from ((group, self._rearrange(plan, group)) for group in plan.groups)
             return
-        pool = ThreadPoolExecutor(self._options.concurrency)
+        pool = ThreadPoolExecutor(self._concurrency)
         try:
             results = pool.map(lambda group: self._rearrange(plan, group), plan.groups)
             yield from zip(plan.groups, results, strict=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from polylake._format import format_bytes
+from polylake._html import ShownAsText
 from polylake.errors import ValidationError
 from polylake.log import Add, parse_stats, rows_to_adds
 from polylake.ops._bins import Strategy, giants, pack
@@ -60,8 +61,9 @@ class CompactOptions:
     tiered: bool = False
     """Leave a file alone that is more than four times as large as the rest of its group: for
     compactions that run often, so that a growing file is not written again for every few rows."""
-    concurrency: int = 1
-    """How many groups are rewritten side by side; they share the memory."""
+    concurrency: int | None = None
+    """How many groups are rewritten side by side; they share the memory. If not given, one, and
+    on Spark as many as it has cores."""
     memory_bytes: int | None = None
     """About how much to hold at once; the target's own if not given."""
     retries: int = 3
@@ -104,7 +106,7 @@ class CompactGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompactPlan:
+class CompactPlan(ShownAsText):
     """What a compaction will do."""
 
     snapshot: Snapshot

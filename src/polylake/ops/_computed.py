@@ -82,6 +82,16 @@ class ComputedColumns:
         return self._defaults
 
     @property
+    def generated(self) -> Mapping[str, SqlExpression]:
+        """How each generated column is computed."""
+        return self._generated
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The columns that count rows."""
+        return tuple(self._identities)
+
+    @property
     def input_schema(self) -> StructType:
         """The table's columns, those that are filled in being nullable."""
         return StructType(tuple(self._loose(field) for field in self._schema))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from polylake._html import ShownAsText
 from polylake.engine.local._footers import read_footers
 from polylake.errors import InvalidTableState, SchemaError, ValidationError
 from polylake.log import (
@@ -63,7 +64,7 @@ class ConvertOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertPlan:
+class ConvertPlan(ShownAsText):
     """What a folder becomes; nothing is done yet."""
 
     table: str

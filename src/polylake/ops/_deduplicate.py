@@ -6,26 +6,24 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from polylake._format import format_bytes
-from polylake.engine import FILE_COLUMN, ROW_COLUMN
+from polylake._html import ShownAsTable, ShownAsText
+from polylake.engine import FrameKind
 from polylake.errors import ConcurrencyError, ValidationError
-from polylake.log import num_records, rows_to_arrow
-from polylake.ops._change_files import ChangeType
+from polylake.log import num_records
 from polylake.ops._duplicates import DuplicateRule, DuplicateSearch, Keep, shares_of
 from polylake.ops._edit import Edit, predicate_text
+from polylake.ops._local_rows import LocalRows, rows_of
 from polylake.ops._scan_plan import plan_scan
 from polylake.schema import VARIANT, VOID, ArrayType, MapType, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pyroaring import BitMap64
+    from collections.abc import Mapping
 
     from polylake.log import Add, Snapshot
     from polylake.ops._guard import Guard, ProgressCallback
     from polylake.ops._target import Target
+    from polylake.ops.spark import SparkDuplicates, SparkRows
     from polylake.query import Filter
     from polylake.schema import StructField
 
@@ -42,7 +40,8 @@ class DeduplicateOptions:
     """The columns that tell rows apart; none for rows that are equal in every column.
 
     Values are equal as they are to SQL's ``GROUP BY``: nulls equal each other, so do NaNs, 0.0
-    equals -0.0, and the order of a map's keys does not matter. Variants are compared as stored.
+    equals -0.0, and the order of a map's keys does not matter. Variants are compared as stored;
+    Spark compares their JSON form and types.
     """
     keep: Keep | str = Keep.FIRST
     order_by: tuple[str, ...] = ()
@@ -53,7 +52,7 @@ class DeduplicateOptions:
     where: Mapping[str, object] | Filter | None = None
     """Only the rows that match are looked at, removed or counted."""
     memory_bytes: int | None = None
-    """About how much to hold at once; the target's own if not given."""
+    """About how much to hold at once; the target's own if not given. Spark has its own."""
     dry_run: bool = False
     """Only find and count the duplicates."""
     retries: int = 3
@@ -88,7 +87,7 @@ class DeduplicateOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeduplicatePlan:
+class DeduplicatePlan(ShownAsText):
     """What will be read to find duplicates. How many there are is not known before."""
 
     table: str
@@ -122,7 +121,7 @@ class DeduplicatePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeduplicateMetrics:
+class DeduplicateMetrics(ShownAsTable):
     """What a deduplication found and did."""
 
     dry_run: bool
@@ -156,7 +155,9 @@ def plan_deduplicate(target: Target, options: DeduplicateOptions) -> Deduplicate
         ValidationError: there is no such column, or it cannot be ordered by.
         LogError: the table is not there or cannot be read.
     """
-    return _prepare(target.fresh(), options, options.memory_bytes or target.memory_bytes)[0]
+    if options.memory_bytes is not None:
+        target = replace(target, memory_bytes=options.memory_bytes)
+    return _prepare(target, target.fresh(), options)[0]
 
 
 def deduplicate(target: Target, options: DeduplicateOptions) -> DeduplicateMetrics:
@@ -196,16 +197,17 @@ def deduplicate(target: Target, options: DeduplicateOptions) -> DeduplicateMetri
 
 def _attempt(target: Target, options: DeduplicateOptions) -> DeduplicateMetrics:
     edit = Edit(target, "DEDUPLICATE", _parameters(options))
-    plan, rule = _prepare(edit.snapshot, options, target.memory_bytes)
+    plan, rule = _prepare(target, edit.snapshot, options)
     # PROTOCOL.md, "Add File": nothing changes where the rows of removed files are in added ones.
-    edit.data_change = bool(options.keys) or edit.changes is not None
+    edit.data_change = bool(options.keys) or edit.has_feed
     edit.depends_on(plan.files, rule.where)
-    search = DuplicateSearch(edit, plan.files, rule, target.memory_bytes, options.progress)
+    rows = rows_of(edit)
+    search = _search(rows, plan, rule, options)
     search.run()
     removed = len(edit.removed)
     version = None
     if removed and not options.dry_run:
-        version = _remove(edit, plan, search, options)
+        version = _remove(rows, plan, search, options)
     counts = edit.counts
     return DeduplicateMetrics(
         dry_run=options.dry_run,
@@ -224,17 +226,35 @@ def _attempt(target: Target, options: DeduplicateOptions) -> DeduplicateMetrics:
     )
 
 
+def _search(
+    rows: LocalRows | SparkRows,
+    plan: DeduplicatePlan,
+    rule: DuplicateRule,
+    options: DeduplicateOptions,
+) -> DuplicateSearch | SparkDuplicates:
+    if isinstance(rows, LocalRows):
+        memory_bytes = rows.edit.target.memory_bytes
+        return DuplicateSearch(rows, plan.files, rule, memory_bytes, options.progress)
+    from polylake.ops.spark import SparkDuplicates  # noqa: PLC0415 - an extra
+
+    return SparkDuplicates(rows, plan.files, rule, options.progress)
+
+
 def _remove(
-    edit: Edit, plan: DeduplicatePlan, search: DuplicateSearch, options: DeduplicateOptions
+    rows: LocalRows | SparkRows,
+    plan: DeduplicatePlan,
+    search: DuplicateSearch | SparkDuplicates,
+    options: DeduplicateOptions,
 ) -> int | None:
+    edit = rows.edit
     lost = dict(edit.removed.items())
     touched = [file for file in plan.files if file.file_path in lost]
     if options.progress is not None:
         options.progress("write", 0, len(touched))
     counted = all(num_records(file.stats) is not None for file in touched)
-    if edit.changes is not None and not (edit.with_vectors and counted):
-        _record(edit, touched, lost)
-    edit.write((), touched)
+    if edit.has_feed and not (edit.with_vectors and counted):
+        search.record(touched, lost)
+    rows.remove(touched)
     if not edit.data_change:
         others = search.kept_in.difference(file.file_path for file in touched)
         edit.restate_files(file for file in plan.files if file.file_path in others)
@@ -245,25 +265,8 @@ def _remove(
     return version
 
 
-def _record(edit: Edit, files: Sequence[Add], lost: Mapping[str, BitMap64]) -> None:
-    """Put the rows that go into the change data feed."""
-
-    def query(group: Sequence[Add]) -> pl.LazyFrame:
-        places = [
-            pl.LazyFrame({ROW_COLUMN: pl.Series(rows_to_arrow(lost[file.file_path]))}).with_columns(
-                pl.lit(file.file_path).alias(FILE_COLUMN)
-            )
-            for file in group
-        ]
-        rows = edit.read(group, positions=True)
-        return rows.join(pl.concat(places), on=[FILE_COLUMN, ROW_COLUMN], how="semi")
-
-    for part in edit.stream(files, query):
-        edit.record(part, ChangeType.DELETE)
-
-
 def _prepare(
-    snapshot: Snapshot, options: DeduplicateOptions, memory_bytes: int
+    target: Target, snapshot: Snapshot, options: DeduplicateOptions
 ) -> tuple[DeduplicatePlan, DuplicateRule]:
     if snapshot.is_set("delta.appendOnly"):
         raise ValidationError(
@@ -279,6 +282,7 @@ def _prepare(
     scan = plan_scan(snapshot, options.where)
     keep = Keep(options.keep)
     rows = sum(map(_live_rows, scan.files))
+    on_spark = target.engine.frames is FrameKind.SPARK
     plan = DeduplicatePlan(
         table=snapshot.table,
         version=snapshot.version,
@@ -288,7 +292,7 @@ def _prepare(
         files=scan.files,
         total_files=scan.total_files,
         rows=rows,
-        passes=shares_of(rows, memory_bytes),
+        passes=1 if on_spark else shares_of(rows, target.memory_bytes),
     )
     return plan, DuplicateRule(keys=tuple(keys), keep=keep, order_by=order, where=scan.filter)
 

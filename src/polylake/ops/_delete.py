@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from polylake._html import ShownAsTable
 from polylake.log import num_records
-from polylake.ops._change_files import ChangeType
 from polylake.ops._edit import Edit, predicate_text
+from polylake.ops._local_rows import rows_of
 from polylake.ops._scan_plan import plan_scan
 from polylake.query import Not
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from polylake.log import Add
     from polylake.ops._scan_plan import ScanPlan
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteMetrics:
+class DeleteMetrics(ShownAsTable):
     """What a delete did."""
 
     version: int | None = None
@@ -44,6 +45,8 @@ def delete(target: Target, where: Mapping[str, object] | Filter | None = None) -
     (``delta.enableDeletionVectors``) the rows are marked there, otherwise the files that hold
     them are written again without them.
 
+    Where the table is opened on Spark, the cluster finds the rows and writes files again.
+
     Memory: the positions of the matching rows, as bitmaps, and what the engine takes to read and
     to write a stream of rows.
 
@@ -57,15 +60,19 @@ def delete(target: Target, where: Mapping[str, object] | Filter | None = None) -
     edit.depends_on(plan.files, plan.filter)
     whole, mixed = _split(plan)
     edit.remove_files(whole)
+    rows = rows_of(edit)
     counted = all(num_records(file.stats) is not None for file in mixed)
-    if edit.changes is not None and not (edit.with_vectors and counted):
-        _record(edit, plan, whole, mixed)
+    if edit.has_feed and not (edit.with_vectors and counted):
+        rows.take_out(mixed, plan.filter)
+        if rows.has_changes:
+            # PROTOCOL.md, "Add CDC File": with one such file, all changes are read from those.
+            rows.record_files(whole)
     else:
         # Readers of the feed tell deleted rows by comparing deletion vectors.
-        edit.locate(mixed, plan.filter)
-    deleted = edit.count_rows(whole) + len(edit.removed)
+        rows.locate(mixed, plan.filter)
+    deleted = rows.count_rows(whole) + len(edit.removed)
     if edit.removed:
-        edit.write((), mixed)
+        rows.remove(mixed)
     version = edit.commit({"numDeletedRows": deleted})
     counts = edit.counts
     return DeleteMetrics(
@@ -84,14 +91,3 @@ def _split(plan: ScanPlan) -> tuple[list[Add], list[Add]]:
     others = {file.path for file in plan_scan(plan.snapshot, Not(plan.filter)).files}
     whole = [file for file in plan.files if file.path not in others]
     return whole, [file for file in plan.files if file.path in others]
-
-
-def _record(edit: Edit, plan: ScanPlan, whole: Sequence[Add], mixed: Sequence[Add]) -> None:
-    """Mark the rows to go, and put them into the feed."""
-    for part in edit.matching(mixed, plan.filter):
-        edit.removed.take(part)
-        edit.record(part, ChangeType.DELETE)
-    if edit.changes:
-        # PROTOCOL.md, "Add CDC File": with one such file, all changes are read from such files.
-        for part in edit.stream(whole, edit.read):
-            edit.record(part, ChangeType.DELETE)

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from polylake.engine import FILE_COLUMN, ROW_COLUMN
-from polylake.log import rows_from_arrow
+from polylake.log import rows_from_arrow, rows_to_arrow
+from polylake.ops._change_files import ChangeType
 from polylake.schema import ArrayType, DataType, MapType, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyroaring import BitMap64
 
     from polylake.log import Add
-    from polylake.ops._edit import Edit
+    from polylake.ops._local_rows import LocalRows
     from polylake.query import Filter
     from polylake.schema import StructField
 
@@ -60,14 +63,14 @@ class DuplicateSearch:
 
     def __init__(
         self,
-        edit: Edit,
+        rows: LocalRows,
         files: Sequence[Add],
         rule: DuplicateRule,
         memory_bytes: int,
         on_files: Callable[[str, int, int], None] | None = None,
     ) -> None:
         """Prepare to search; ``on_files`` is told the phase and how many files it has read."""
-        self._edit = edit
+        self._rows = rows
         self._rule = rule
         self._memory_bytes = memory_bytes
         self._on_files = on_files
@@ -89,7 +92,7 @@ class DuplicateSearch:
             FileNotFound: a file is missing.
             CorruptDeletionVector: a deletion vector cannot be read.
         """
-        shares = shares_of(self._edit.count_rows(self._files), self._memory_bytes)
+        shares = shares_of(self._rows.count_rows(self._files), self._memory_bytes)
         most = max(self._memory_bytes // _WINNERS // _COMPARED_ROW_BYTES, 1)
         waiting = _NO_HASHES
         for share in range(shares):
@@ -99,6 +102,22 @@ class DuplicateSearch:
                 waiting = waiting[most:]
         if len(waiting):
             self._compare(waiting)
+
+    def record(self, files: Sequence[Add], lost: Mapping[str, BitMap64]) -> None:
+        """Put the rows that go into the change data feed."""
+
+        def query(group: Sequence[Add]) -> pl.LazyFrame:
+            places = [
+                pl.LazyFrame(
+                    {ROW_COLUMN: pl.Series(rows_to_arrow(lost[file.file_path]))}
+                ).with_columns(pl.lit(file.file_path).alias(FILE_COLUMN))
+                for file in group
+            ]
+            found = self._rows.read(group, positions=True)
+            return found.join(pl.concat(places), on=[FILE_COLUMN, ROW_COLUMN], how="semi")
+
+        for part in self._rows.stream(files, query):
+            self._rows.record(part, ChangeType.DELETE)
 
     def _screen(self, share: int, shares: int) -> pl.Series:
         """Return the hashes that occur more than once among a share of all hashes."""
@@ -179,7 +198,9 @@ class DuplicateSearch:
         rank, row = places // _FILE_STEP, places % _FILE_STEP
         lost = pl.DataFrame([rank.alias(FILE_COLUMN), row.alias(ROW_COLUMN)])
         for (at,), part in lost.partition_by(FILE_COLUMN, as_dict=True).items():
-            self._edit.removed.add(self._paths[at], rows_from_arrow(part[ROW_COLUMN].to_arrow()))
+            self._rows.edit.removed.add(
+                self._paths[at], rows_from_arrow(part[ROW_COLUMN].to_arrow())
+            )
 
     def _read(self, files: Sequence[Add], *, positions: bool) -> pl.LazyFrame:
         """Return keys as values that compare; with positions, all else that is needed as well."""
@@ -201,7 +222,7 @@ class DuplicateSearch:
                 pl.lit(value=False).alias(_DOUBLED),
             ]
         unique = list(dict.fromkeys(names))
-        frame = self._edit.read(files, columns=unique, where=rule.where, positions=positions)
+        frame = self._rows.read(files, columns=unique, where=rule.where, positions=positions)
         return frame.select(columns)
 
     @property
@@ -222,7 +243,7 @@ class DuplicateSearch:
             done += len(group)
             return query(group)
 
-        yield from self._edit.stream(self._files, told)
+        yield from self._rows.stream(self._files, told)
         if self._on_files is not None:
             self._on_files(phase, total, total)
 

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from polylake._format import format_bytes
+from polylake._html import ShownAsTable, ShownAsText
 from polylake.errors import ValidationError
 from polylake.log import Version, read_last_checkpoint
 from polylake.log._cleanup import apply_cleanup, expired_log_files, spare_checkpoints
@@ -61,7 +62,7 @@ class CleanLogOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanLogPlan:
+class CleanLogPlan(ShownAsText):
     """What of a log may go."""
 
     log: LogCleanupPlan
@@ -92,7 +93,7 @@ class CleanLogPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanLogMetrics:
+class CleanLogMetrics(ShownAsTable):
     """What a cleanup of the log did."""
 
     dry_run: bool

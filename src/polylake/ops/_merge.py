@@ -52,7 +52,9 @@ def merge(target: Target, source: object, *, on: str | Sequence[str]) -> Merge:
     with ``source.`` in front. A condition is a MongoDB-style filter
     (``{"source.amount": {"$gt": 10}, "state": "open"}``) or a Polars expression
     (``pl.col("source.amount") > pl.col("amount")``). A value is a constant, a reference
-    (``"$source.amount"``, ``"$amount"``) or a Polars expression.
+    (``"$source.amount"``, ``"$amount"``) or a Polars expression. Where the table is opened on
+    Spark, expressions are Spark's (``f.col("source.amount") > f.col("amount")``), and the source
+    may be a Spark frame.
     """
     return Merge(target, source, on)
 
@@ -108,6 +110,10 @@ class Merge:
         eighth of ``target.memory_bytes`` for the change data feed, and what the engine takes to
         read and to write a stream of rows. Where a key appears more than once in the source, the
         files that hold it are gone through one by one, each whole.
+
+        Where the table is opened on Spark, the cluster does all this: the table is scanned once,
+        and the source and the rows that match are kept there until the merge is done. A source
+        that holds variants, or a filter that Spark cannot tell, has this machine do it.
 
         Args:
             is_upsert: refuse a source that has a key more than once, or columns that the table

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from polylake.engine import FILE_COLUMN, ROW_COLUMN
+from polylake._html import ShownAsTable
+from polylake.engine import FILE_COLUMN, ROW_COLUMN, FrameKind
 from polylake.engine.local import to_polars_schema
-from polylake.errors import SchemaError, ValidationError
 from polylake.ops._change_files import ChangeType
-from polylake.ops._edit import Edit, refuse_row_tracking
+from polylake.ops._edit import Edit
+from polylake.ops._local_rows import LocalRows
 from polylake.ops._merge_clauses import Action, JoinedRows, When
+from polylake.ops._merge_scope import MergeCounts, check_upsert, plan_merge, several_change
 from polylake.ops._merge_source import PREFIX, SOURCE_ROW, open_source
 from polylake.ops._row_rules import RowRules
-from polylake.ops._scan_plan import plan_scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from polylake.ops._merge_options import MergeOptions
     from polylake.ops._merge_source import MergeSource
     from polylake.ops._target import Target
-    from polylake.schema import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeMetrics:
+class MergeMetrics(ShownAsTable):
     """What a merge did."""
 
     version: int | None = None
@@ -65,60 +65,83 @@ def run_merge(  # noqa: PLR0913 - what a merge is made of
     if options.is_recorded(edit):
         return MergeMetrics(applied=False)
     options.prepare(edit)
-    source = open_source(data, edit.snapshot.schema, on)
-    if is_upsert:
-        _check_upsert(source, edit.snapshot.schema)
-    run = _Run(edit, source, clauses)
-    matches = run.find_matches()
-    scan_ms = edit.elapsed_ms
-    edit.write(run.new_rows(matches), run.files)
+    done = _by_cluster(edit, data, on, clauses, is_upsert=is_upsert) or _by_this_machine(
+        edit, data, on, clauses, is_upsert=is_upsert
+    )
     counts = edit.counts
     version = edit.commit(
         {
-            "numSourceRows": source.frame.height,
-            "numTargetRowsInserted": run.inserted,
-            "numTargetRowsUpdated": run.updated,
-            "numTargetRowsDeleted": run.deleted,
-            "scanTimeMs": scan_ms,
+            "numSourceRows": done.source_rows,
+            "numTargetRowsInserted": done.inserted,
+            "numTargetRowsUpdated": done.updated,
+            "numTargetRowsDeleted": done.deleted,
+            "scanTimeMs": done.scan_ms,
         }
     )
     if version is None and options.txn is not None:
         return MergeMetrics(applied=False)
     return MergeMetrics(
         version=version,
-        source_rows=source.frame.height,
-        rows_inserted=run.inserted,
-        rows_updated=run.updated,
-        rows_deleted=run.deleted,
+        source_rows=done.source_rows,
+        rows_inserted=done.inserted,
+        rows_updated=done.updated,
+        rows_deleted=done.deleted,
         rows_copied=counts.rows_copied,
         files_added=counts.files_added,
         files_removed=counts.files_removed,
         vectors_added=counts.vectors_added,
-        scan_ms=scan_ms,
+        scan_ms=done.scan_ms,
         duration_ms=edit.elapsed_ms,
     )
 
 
-def _check_upsert(source: MergeSource, schema: StructType) -> None:
-    """Refuse rows that a merge can make sense of, but that an upsert would lose something of."""
-    if source.repeated_key is not None:
-        key = dict(source.repeated_key)
-        raise ValidationError(f"the rows hold the key {key} more than once", field="on", key=key)
-    unknown = [column.name for column in source.schema if schema.find(column.name) is None]
-    if unknown:
-        raise SchemaError(
-            f"the table has no column {unknown[0]!r}; it has {', '.join(schema.names)}. Add it "
-            "with alter.add_columns first, or leave it out.",
-            field=unknown[0],
-        )
+def _by_cluster(
+    edit: Edit,
+    data: object,
+    on: str | Sequence[str],
+    clauses: Sequence[Clause],
+    *,
+    is_upsert: bool,
+) -> MergeCounts | None:
+    """Let Spark make the changes, if the table is opened on it and it can."""
+    if edit.target.engine.frames is not FrameKind.SPARK:
+        return None
+    from polylake.ops.spark import merge_rows  # noqa: PLC0415 - an extra
+
+    return merge_rows(edit, data, on, clauses, is_upsert=is_upsert)
+
+
+def _by_this_machine(
+    edit: Edit,
+    data: object,
+    on: str | Sequence[str],
+    clauses: Sequence[Clause],
+    *,
+    is_upsert: bool,
+) -> MergeCounts:
+    source = open_source(data, edit.snapshot.schema, on)
+    if is_upsert:
+        check_upsert(source.repeated_key, source.schema, edit.snapshot.schema)
+    run = _Run(edit, source, clauses)
+    matches = run.find_matches()
+    scan_ms = edit.elapsed_ms
+    run.rows.write(run.new_rows(matches), run.scope.files)
+    return MergeCounts(
+        source_rows=source.frame.height,
+        inserted=run.inserted,
+        updated=run.updated,
+        deleted=run.deleted,
+        scan_ms=scan_ms,
+    )
 
 
 class _Run:
     """One merge."""
 
     def __init__(self, edit: Edit, source: MergeSource, clauses: Sequence[Clause]) -> None:
-        self.edit = edit
-        snapshot = self.edit.snapshot
+        self.rows = LocalRows(edit)
+        self._edit = edit
+        snapshot = edit.snapshot
         self._schema = snapshot.schema
         self._source = source
         self._joined = JoinedRows(self._schema, source.schema)
@@ -128,29 +151,14 @@ class _Run:
         bound = [self._joined.bind(clause) for clause in used]
         self._changing = [c for c in bound if c.action is not Action.INSERT]
         self._inserting = [c for c in bound if c.action is Action.INSERT]
-        if any(clause.action is Action.UPDATE for clause in bound):
-            refuse_row_tracking(snapshot)
-        self._key_filter = source.key_filter()
-        plan = plan_scan(snapshot, self._key_filter)
-        self._candidates = plan.files
-        self.files: tuple[Add, ...] = plan.files
-        if self._reads_all:
-            self.edit.depends_on_all()
-            self.files = plan_scan(snapshot).files
-        else:
-            self.edit.depends_on(plan.files, plan.filter)
-        self._key_filter = plan.filter
+        self.scope = plan_merge(edit, source.key_filter(), used)
         self.inserted = self.updated = self.deleted = 0
-
-    @property
-    def _reads_all(self) -> bool:
-        return any(clause.when is When.BY_SOURCE for clause in self._changing)
 
     def find_matches(self) -> pl.DataFrame:
         """Return the position of every row with a key of the source, and the source's row."""
         keys = list(self._source.keys)
-        frame = self.edit.read(
-            self._candidates, columns=keys, where=self._key_filter, positions=True
+        frame = self.rows.read(
+            self.scope.candidates, columns=keys, where=self.scope.key_filter, positions=True
         )
         joined = frame.join(
             self._source.with_keys().select(SOURCE_ROW, *self._source.key_columns).lazy(),
@@ -170,36 +178,36 @@ class _Run:
     def _joined_rows(self, matches: pl.DataFrame) -> Iterator[pl.DataFrame]:
         """Yield joined rows, so that those of one row of the table come together."""
         needs = set().union(*(clause.needs for clause in self._changing))
-        if self.edit.changes is not None:
+        if self._edit.has_feed:
             needs = set(self._schema.names)
         rows = matches.lazy().join(self._source.frame.lazy(), on=SOURCE_ROW, how="left")
-        if not self._reads_all and needs <= set(self._source.keys):
+        if not self.scope.reads_all and needs <= set(self._source.keys):
             same = [pl.col(PREFIX + name).alias(name) for name in self._source.keys]
             yield rows.with_columns(same).collect()
             return
-        files = self.files
-        if not self._reads_all:
+        files = self.scope.files
+        if not self.scope.reads_all:
             touched = set(matches[FILE_COLUMN].unique())
             files = tuple(file for file in files if file.file_path in touched)
         if self._source.repeated_key is None:
-            yield from self.edit.stream(files, lambda group: self._join(group, needs))
+            yield from self.rows.stream(files, lambda group: self._join(group, needs))
             return
         for file in files:
             yield self._join([file], needs).collect()
 
     def _join(self, files: Sequence[Add], needs: set[str]) -> pl.LazyFrame:
         keys = list(self._source.keys)
-        frame = self.edit.read(
+        frame = self.rows.read(
             files,
             columns=sorted(needs | set(keys)),
-            where=None if self._reads_all else self._key_filter,
+            where=None if self.scope.reads_all else self.scope.key_filter,
             positions=True,
         )
         return frame.join(
             self._source.with_keys().lazy(),
             left_on=keys,
             right_on=self._source.key_columns,
-            how="left" if self._reads_all else "inner",
+            how="left" if self.scope.reads_all else "inner",
             coalesce=False,
         )
 
@@ -207,7 +215,7 @@ class _Run:
         for clause, part in self._apart(rows):
             if part.is_empty():
                 continue
-            self.edit.removed.take(part)
+            self._edit.removed.take(part)
             if clause.action is Action.DELETE:
                 self.deleted += part.height
                 self._record(part, ChangeType.DELETE)
@@ -216,12 +224,12 @@ class _Run:
             after = _with_values(part, clause).select(self._schema.names)
             after = self._rules.updated(after, clause.values.keys())
             self._record(part, ChangeType.BEFORE)
-            self.edit.record(after, ChangeType.AFTER)
+            self.rows.record(after, ChangeType.AFTER)
             yield after
 
     def _record(self, rows: pl.DataFrame, change: ChangeType) -> None:
-        if self.edit.changes is not None:
-            self.edit.record(rows.select(self._schema.names), change)
+        if self._edit.has_feed:
+            self.rows.record(rows.select(self._schema.names), change)
 
     def _apart(self, rows: pl.DataFrame) -> Iterator[tuple[BoundClause, pl.DataFrame]]:
         """Share rows out so that a row of the table is given once.
@@ -238,12 +246,7 @@ class _Run:
         twice = acting.filter(acting.select(place).is_duplicated()).head(1)
         only_deletes = all(clause.action is Action.DELETE for clause in self._changing)
         if not twice.is_empty() and not only_deletes:
-            key = twice.select(self._source.keys).row(0, named=True)
-            raise ValidationError(
-                f"several rows of the source would change the row with the key {key}",
-                field="on",
-                key=key,
-            )
+            raise several_change(twice.select(self._source.keys).row(0, named=True))
         seen: set[tuple[object, ...]] = set()
         for clause, part in shares:
             once = part.unique(place, keep="first", maintain_order=True)
@@ -263,7 +266,7 @@ class _Run:
             rows = self._rules.inserted(_with_values(part, clause).select(clause.values.keys()))
             if self.updated or self.deleted:
                 # PROTOCOL.md, "Add CDC File": with one such file, all changes are read from those.
-                self.edit.record(rows, ChangeType.INSERT)
+                self.rows.record(rows, ChangeType.INSERT)
             yield rows
 
 

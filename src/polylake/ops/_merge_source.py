@@ -11,6 +11,7 @@ import pyarrow as pa
 from polylake.engine._rows import infer_schema, to_batches
 from polylake.errors import SchemaError, ValidationError
 from polylake.ops._frames import from_batches
+from polylake.ops._spark_frames import on_this_machine
 from polylake.query import And, Compare, Comparison, In, Or
 from polylake.schema import BINARY, DOUBLE, FLOAT, VARIANT, ArrayType, MapType, StructType
 
@@ -25,7 +26,7 @@ PREFIX = "source."
 SOURCE_ROW = "\0polylake source"
 """Beside each row of the source, and each joined row: its number; null where none matched."""
 
-_FEW_KEYS = 1_000
+FEW_KEYS = 1_000
 """How many keys are looked for one by one; of more, only the least and the greatest count."""
 
 
@@ -66,12 +67,9 @@ def open_source(data: object, schema: StructType, on: str | Sequence[str]) -> Me
         ValidationError: ``data`` is not rows, or ``on`` names no key.
         SchemaError: a key is not a column of both, or a value does not fit the table's column.
     """
-    keys = (on,) if isinstance(on, str) else tuple(on)
-    if not keys or len(set(keys)) < len(keys):
-        raise ValidationError(f"merge on one or more columns, not on {on!r}", field="on")
-    found, fields = _typed(data, schema)
-    for name in keys:
-        _check_key(name, schema, fields)
+    keys = key_names(on)
+    found, fields = _typed(on_this_machine(data), schema)
+    check_keys(keys, schema, fields)
     renamed = found.rename({name: PREFIX + name for name in found.columns})
     keyed = found.select(keys).drop_nulls()
     twice = keyed.filter(keyed.is_duplicated()).head(1)
@@ -79,15 +77,57 @@ def open_source(data: object, schema: StructType, on: str | Sequence[str]) -> Me
     return MergeSource(renamed.with_row_index(SOURCE_ROW), fields, keys, repeated)
 
 
+def key_names(on: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a key.
+
+    Raises:
+        ValidationError: there is none, or one twice.
+    """
+    keys = (on,) if isinstance(on, str) else tuple(on)
+    if not keys or len(set(keys)) < len(keys):
+        raise ValidationError(f"merge on one or more columns, not on {on!r}", field="on")
+    return keys
+
+
+def check_keys(keys: Sequence[str], schema: StructType, source: StructType) -> None:
+    """Check that rows can be merged on columns.
+
+    Raises:
+        SchemaError: a key is not a column of both, or its values do not compare.
+    """
+    for name in keys:
+        _check_key(name, schema, source)
+
+
+def source_fields(own: StructType, schema: StructType) -> StructType:
+    """Return the columns of a source: with the table's types where the table has them."""
+    found = []
+    for column in own:
+        field = schema.find(column.name)
+        # Whether nulls are allowed is asked of the rows that come out of the merge.
+        found.append(replace(field, nullable=True) if field else column)
+    return StructType(tuple(found))
+
+
+def range_of(
+    values: Sequence[Any] | None, bounds: tuple[Any, Any] | None, field: StructField
+) -> Filter | None:
+    """Return a filter for a column that has one of some values, or lies within bounds."""
+    path = (field.name,)
+    if values is not None:
+        return In(path, tuple(values))
+    # Filters order bytes by their length, and NaN nowhere: their ranges say nothing about keys.
+    if field.type == BINARY or bounds is None:
+        return None
+    least, greatest = bounds
+    return And((Compare(path, Comparison.GTE, least), Compare(path, Comparison.LTE, greatest)))
+
+
 def _typed(data: object, schema: StructType) -> tuple[pl.DataFrame, StructType]:
     """Return the rows, and the type of each column: the table's, or else its own."""
     data, names, own = _columns_of(data, schema)
-    fields = []
-    for name in names:
-        field = schema.find(name)
-        # Whether nulls are allowed is asked of the rows that come out of the merge.
-        fields.append(replace(field, nullable=True) if field else own.field(name))
-    chosen = StructType(tuple(fields))
+    named = (schema.find(name) or own.field(name) for name in names)
+    chosen = source_fields(StructType(tuple(named)), schema)
     return from_batches(to_batches(data, chosen).batches, chosen), chosen
 
 
@@ -127,14 +167,9 @@ def _check_key(name: str, schema: StructType, source: StructType) -> None:
 
 
 def _range_of(keys: pl.Series, field: StructField) -> Filter | None:
-    path = (field.name,)
     distinct = keys.unique()
-    if len(distinct) <= _FEW_KEYS:
-        return In(path, tuple(distinct.to_list()))
-    # Filters order bytes by their length, and NaN nowhere: their ranges say nothing about keys.
-    if field.type == BINARY or (field.type in (FLOAT, DOUBLE) and keys.is_nan().any()):
+    if len(distinct) <= FEW_KEYS:
+        return range_of(distinct.to_list(), None, field)
+    if field.type in (FLOAT, DOUBLE) and keys.is_nan().any():
         return None
-    least, greatest = distinct.min(), distinct.max()
-    return And(
-        (Compare(path, Comparison.GTE, least), Compare(path, Comparison.LTE, greatest))  # type: ignore[arg-type]  # the values of a scalar column
-    )
+    return range_of(None, (distinct.min(), distinct.max()), field)

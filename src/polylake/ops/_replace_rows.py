@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from polylake.engine import FrameKind
 from polylake.log import encode_inline, num_records, supports
-from polylake.ops._change_files import ChangeFiles, ChangeType
+from polylake.ops._change_files import ChangeType, to_cdc
 from polylake.ops._edit import refuse_row_tracking
 from polylake.ops._frames import arrow_batches, pieces
+from polylake.ops._local_rows import ChangeFiles
 from polylake.ops._overwrite import Removal
 from polylake.ops._scan_plan import plan_scan
 from polylake.ops._vectors import read_vector, write_vectors
@@ -68,10 +70,14 @@ def _copy(target: Target, plan: WritePlan, snapshot: Snapshot, files: list[Add])
     if not files:
         return ()
     refuse_row_tracking(snapshot)
-    frame = target.engine.read(target.storage, plan.shape, files)
-    kept = target.engine.write(
-        target.storage, plan.shape, arrow_batches(pieces(frame, rows=_PIECE_ROWS)), plan.layout
-    )
+    if target.engine.frames is FrameKind.SPARK:
+        from polylake.ops.spark import copy_rows  # noqa: PLC0415 - an extra
+
+        kept = copy_rows(target, plan, files)
+    else:
+        frame = target.engine.read(target.storage, plan.shape, files)
+        batches = arrow_batches(pieces(frame, rows=_PIECE_ROWS))
+        kept = target.engine.write(target.storage, plan.shape, batches, plan.layout)
     now = target.log.settings.clock_ms()
     return tuple(file.to_add(modification_time=now) for file in kept)
 
@@ -80,12 +86,16 @@ def _changes(
     target: Target, plan: WritePlan, files: list[Add], where: Filter, written: list[WrittenFile]
 ) -> tuple[AddCdc, ...]:
     """Write what went and what came for the change data feed, which else would show copies."""
+    added = [file.to_add(modification_time=0) for file in written]
+    if target.engine.frames is FrameKind.SPARK:
+        from polylake.ops.spark import record_replaced  # noqa: PLC0415 - an extra
+
+        return tuple(map(to_cdc, record_replaced(target, plan, files, where, added)))
     feed = ChangeFiles(target, plan.shape, plan.layout)
     old = target.engine.read(target.storage, plan.shape, files, filter=where)
     for part in pieces(old, rows=_PIECE_ROWS):
         feed.add(part, ChangeType.DELETE)
-    added = [file.to_add(modification_time=0) for file in written]
     new = target.engine.read(target.storage, plan.shape, added)
     for part in pieces(new, rows=_PIECE_ROWS):
         feed.add(part, ChangeType.INSERT)
-    return tuple(feed.finish())
+    return tuple(map(to_cdc, feed.finish()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from polylake._html import ShownAsTable
 from polylake.errors import FileNotFound, ValidationError
 from polylake.log import (
     MAX_COLUMN_ID,
@@ -27,7 +28,7 @@ _SHOWN_FILES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreResult:
+class RestoreResult(ShownAsTable):
     """What a restore has done."""
 
     version: Version

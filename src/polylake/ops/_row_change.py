@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
@@ -21,15 +21,20 @@ if TYPE_CHECKING:
     from polylake.schema import DataType, Path
 
 FrameChange: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
-RowUpdate: TypeAlias = Mapping[str, object] | Update | FrameChange
-"""A MongoDB-style update, or a function from rows to as many rows with the same columns."""
+FrameFunction: TypeAlias = Callable[[Any], Any]
+RowUpdate: TypeAlias = Mapping[str, object] | Update | FrameFunction
+"""A MongoDB-style update, or a function from rows to as many rows with the same columns, both in
+frames of the engine's kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
     """What becomes of rows."""
 
+    by: Update | FrameFunction
+    """As it was asked for."""
     apply: FrameChange
+    """The same, on Polars frames."""
     given: frozenset[str]
     """The columns that are set outright."""
 
@@ -43,14 +48,14 @@ def compile_update(update: RowUpdate, schema: StructType) -> RowChange:
             fit it.
     """
     if callable(update):
-        return RowChange(_checked(update), frozenset())
+        return RowChange(update, _checked(update), frozenset())
     parsed = parse_update(update)
     named = _named_columns(parsed, schema)
     _probe(parsed, schema)
     expressions = update_to_polars(parsed, schema)
     if expressions is None:
-        return RowChange(_by_documents(parsed, _only(schema, named)), named)
-    return RowChange(_by_columns(list(expressions.values())), named)
+        return RowChange(parsed, _by_documents(parsed, _only(schema, named)), named)
+    return RowChange(parsed, _by_columns(list(expressions.values())), named)
 
 
 def _named_columns(update: Update, schema: StructType) -> frozenset[str]:
@@ -111,7 +116,7 @@ def _by_documents(update: Update, schema: StructType) -> FrameChange:
     return apply
 
 
-def _checked(function: FrameChange) -> FrameChange:
+def _checked(function: FrameFunction) -> FrameChange:
     def apply(rows: pl.DataFrame) -> pl.DataFrame:
         changed = function(rows)
         if not isinstance(changed, pl.DataFrame):

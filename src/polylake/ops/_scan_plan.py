@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from polylake._html import ShownAsText
 from polylake.log import parse_stats, rows_to_adds, stats_type
 from polylake.ops._explain import describe_filter
 from polylake.query import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanPlan:
+class ScanPlan(ShownAsText):
     """The files that may hold rows a filter matches."""
 
     snapshot: Snapshot

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from polylake.engine import Layout
+from polylake.engine import FrameKind, Layout
 from polylake.errors import ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import polars as pl
 
     from polylake.engine import Engine
     from polylake.log import DeltaLog, Snapshot
@@ -31,6 +33,16 @@ class Target:
     def storage(self) -> Storage:
         """Where the table is."""
         return self.log.storage
+
+    @property
+    def reader(self) -> Engine[pl.LazyFrame]:
+        """What reads rows that are wanted on this machine, where a cluster's would have to come."""
+        if self.engine.frames is FrameKind.POLARS:
+            return self.engine
+        # Deferred: imports Polars, which is slow to import.
+        from polylake.engine.local import LocalEngine  # noqa: PLC0415
+
+        return LocalEngine(memory_bytes=self.memory_bytes // 4)
 
     def fresh(self) -> Snapshot:
         """Return the table at its latest version.

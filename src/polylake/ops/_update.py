@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from polylake.engine import FILE_COLUMN, ROW_COLUMN
+from polylake._html import ShownAsTable
+from polylake.engine import FILE_COLUMN, ROW_COLUMN, FrameKind
 from polylake.ops._change_files import ChangeType
 from polylake.ops._edit import Edit, predicate_text, refuse_row_tracking
+from polylake.ops._local_rows import LocalRows
 from polylake.ops._row_change import compile_update
 from polylake.ops._row_rules import RowRules
 from polylake.ops._scan_plan import plan_scan
@@ -17,13 +19,14 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from polylake.ops._row_change import RowUpdate
+    from polylake.ops._row_change import RowChange, RowUpdate
+    from polylake.ops._scan_plan import ScanPlan
     from polylake.ops._target import Target
     from polylake.query import Filter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateMetrics:
+class UpdateMetrics(ShownAsTable):
     """What an update did."""
 
     version: int | None = None
@@ -43,7 +46,9 @@ def update(
 ) -> UpdateMetrics:
     """Change the rows that match a filter; all rows where there is none.
 
-    A function is called with some of the matching rows at a time, and returns as many. A row
+    A function is called with some of the matching rows at a time, a Polars frame, and returns as
+    many; where the table is opened on Spark, with all of them, a Spark frame. Changes that the
+    cluster cannot make, such as those to arrays, this machine makes to the matching rows. A row
     whose partition column changes moves to the other partition. Where the table has deletion
     vectors enabled, the old rows are marked there and the new ones written to new files;
     otherwise the files that held them are written again.
@@ -60,22 +65,11 @@ def update(
     """
     edit = Edit(target, "UPDATE", {"predicate": predicate_text(where)})
     refuse_row_tracking(edit.snapshot)
-    schema = edit.snapshot.schema
-    prepared = compile_update(change, schema)
-    rules = RowRules(edit.snapshot)
+    prepared = compile_update(change, edit.snapshot.schema)
     plan = plan_scan(edit.snapshot, where)
     edit.depends_on(plan.files, plan.filter)
-
-    def changed_rows() -> Iterator[pl.DataFrame]:
-        for part in edit.matching(plan.files, plan.filter):
-            edit.removed.take(part)
-            before = part.drop(FILE_COLUMN, ROW_COLUMN)
-            after = rules.updated(prepared.apply(before), prepared.given)
-            edit.record(before, ChangeType.BEFORE)
-            edit.record(after, ChangeType.AFTER)
-            yield after
-
-    edit.write(changed_rows(), plan.files)
+    if not _by_cluster(edit, plan, prepared):
+        _by_this_machine(edit, plan, prepared)
     updated = len(edit.removed)
     version = edit.commit({"numUpdatedRows": updated})
     counts = edit.counts
@@ -88,3 +82,28 @@ def update(
         vectors_added=counts.vectors_added,
         duration_ms=edit.elapsed_ms,
     )
+
+
+def _by_cluster(edit: Edit, plan: ScanPlan, change: RowChange) -> bool:
+    """Let Spark make the change, if the table is opened on it and it can."""
+    if edit.target.engine.frames is not FrameKind.SPARK:
+        return False
+    from polylake.ops.spark import update_rows  # noqa: PLC0415 - an extra
+
+    return update_rows(edit, plan, change)
+
+
+def _by_this_machine(edit: Edit, plan: ScanPlan, change: RowChange) -> None:
+    rules = RowRules(edit.snapshot)
+    rows = LocalRows(edit)
+
+    def changed_rows() -> Iterator[pl.DataFrame]:
+        for part in rows.matching(plan.files, plan.filter):
+            edit.removed.take(part)
+            before = part.drop(FILE_COLUMN, ROW_COLUMN)
+            after = rules.updated(change.apply(before), change.given)
+            rows.record(before, ChangeType.BEFORE)
+            rows.record(after, ChangeType.AFTER)
+            yield after
+
+    rows.write(changed_rows(), plan.files)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from polylake._html import ShownAsTable
 from polylake.log._names import LOG_FOLDER
 from polylake.ops._file_facts import stored_files
 from polylake.ops._replan import plan_again_if_cleaned
@@ -41,7 +42,7 @@ _CHUNK = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumMetrics:
+class VacuumMetrics(ShownAsTable):
     """What a vacuum did, or with ``dry_run`` would do."""
 
     dry_run: bool
@@ -70,9 +71,10 @@ def vacuum(target: Target, options: VacuumOptions | None = None) -> VacuumMetric
     What stays, always: every file and deletion vector of the latest version, of versions that
     were the latest within the retention, and of versions with a lease on them; every file written
     within the retention, because a writer may be about to commit it; everything in folders and
-    under names that begin with ``_`` or ``.``, but for change files and partitions; and whatever
-    absolute paths in the log point to. Folders that become empty stay: a writer may be about to
-    use them. May be repeated after an interruption at any point.
+    under names that begin with ``_`` or ``.``, but for change files, partitions and what Spark
+    jobs that were killed have left; and whatever absolute paths in the log point to. Folders that
+    become empty stay, because a writer may be about to use them, but for those of Spark jobs,
+    each of which has its own. May be repeated after an interruption at any point.
 
     Before each batch the log and the leases are read again. So a file that came back to life by
     then, as RESTORE does, is not deleted, and one within a version pinned by then is not either.

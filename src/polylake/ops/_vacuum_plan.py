@@ -11,8 +11,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from polylake._format import format_bytes, format_duration
+from polylake._html import ShownAsText
 from polylake.errors import ValidationError
 from polylake.log._history import from_epoch_ms
+from polylake.ops._vacuum_leftovers import is_leftover
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -47,6 +49,7 @@ class Reason(StrEnum):
     HIDDEN = "not a file of the table's data"
     REMOVED = "removed before the retention"
     CHANGES = "changes from before the retention"
+    UNCOMMITTED = "written by a Spark job that did not commit"
     UNKNOWN = "no version within the retention has it"
 
 
@@ -94,7 +97,7 @@ class VacuumOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumPlan:
+class VacuumPlan(ShownAsText):
     """Every file that was looked at, kept or doomed, and why."""
 
     table: str
@@ -209,6 +212,8 @@ def judge(
             kept.append((info.key, info.size, Reason.YOUNG))
         elif info.key in removed:
             doomed.append((info.key, info.size, Reason.REMOVED))
+        elif is_leftover(info.key):
+            doomed.append((info.key, info.size, Reason.UNCOMMITTED))
         elif info.key.startswith(CHANGE_FOLDER):
             doomed.append((info.key, info.size, Reason.CHANGES))
         else:
@@ -219,8 +224,11 @@ def judge(
 def is_hidden(key: str, partition_names: Collection[str]) -> bool:
     """Say whether vacuum has to leave a file alone: its name or a folder begins with _ or a dot.
 
-    Change files are not hidden, nor are partition folders, whatever their column is called.
+    Change files are not hidden, nor are partition folders, whatever their column is called, nor
+    what Spark jobs have not committed.
     """
+    if is_leftover(key):
+        return False
     rest = key.removeprefix(CHANGE_FOLDER)
     if not (rest.startswith(("_", ".")) or "/_" in rest or "/." in rest):
         return False

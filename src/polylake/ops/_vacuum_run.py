@@ -12,6 +12,7 @@ import pyarrow as pa
 from polylake.errors import StorageError
 from polylake.ops._deleting import Announcement
 from polylake.ops._leases import forgotten_keys, read_leases
+from polylake.ops._vacuum_leftovers import remove_empty_folders
 from polylake.ops._vacuum_plan import split_protected
 from polylake.ops._vacuum_premises import latest_version, leased_files, protected_by
 
@@ -93,6 +94,7 @@ class VacuumRun:
             for errors in pool.map(self._request, requests):
                 self.errors.update(errors)
         gone = [path for path in paths if path not in self.errors]
+        remove_empty_folders(self._target.storage, gone)
         self.files_deleted += len(gone)
         self.bytes_freed += sum(self._doomed[path] for path in gone)
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from polylake.engine import TableShape
+from polylake.engine import FrameKind, TableShape
 from polylake.errors import (
     ConcurrencyError,
     StorageError,
@@ -22,6 +22,7 @@ from polylake.ops._overwrite import (
     same_partitions,
     whole_table,
 )
+from polylake.ops._spark_frames import is_spark_frame
 from polylake.ops._write_options import WriteOptions, WriteResult
 from polylake.ops._write_plan import fit_rows, plan_write
 from polylake.query import bind_filter
@@ -51,8 +52,10 @@ def write(target: Target, data: object, options: WriteOptions | None = None) -> 
     """Write rows as one version of a table; a table that does not exist begins with it.
 
     Rows are dicts, Arrow, Polars or pandas data, or an iterator of either, which is gone through
-    once, in bounded memory. A write that raises leaves the table as it was; files that it wrote
-    by then are part of no version.
+    once, in bounded memory; or a Spark frame, which the cluster writes where the table is opened
+    on one. It is collected on this machine where the table is not, has an identity column, or
+    where ``replace_where`` asks what Spark cannot tell. A write that raises leaves the table as
+    it was; files that it wrote by then are part of no version.
 
     Raises:
         TableExists: with mode ``"error"``, there is a table.
@@ -70,9 +73,7 @@ def write(target: Target, data: object, options: WriteOptions | None = None) -> 
         if options.mode == "ignore" or is_applied(snapshot, options):
             return _nothing_done(snapshot)
     plan, rows = plan_write(target, snapshot, data, options)
-    batches = checked_rows(plan, rows, options)
-    files = target.engine.write(target.storage, plan.shape, batches, plan.layout)
-    return settle_files(target, plan, files, options)
+    return settle_files(target, plan, _written(target, plan, rows, options), options)
 
 
 def settle_files(
@@ -163,6 +164,19 @@ def discard(target: Target, files: Iterable[WrittenFile]) -> None:
         target.storage.delete([file.path for file in files])
     except StorageError as error:
         _log.warning("%s: unused files are left: %s", target.storage.url, error)
+
+
+def _written(
+    target: Target, plan: WritePlan, rows: object, options: WriteOptions
+) -> list[WrittenFile]:
+    if target.engine.frames is FrameKind.SPARK and is_spark_frame(rows):
+        from polylake.ops.spark import write_rows  # noqa: PLC0415 - an extra
+
+        files = write_rows(target, plan, rows, _replaced(plan, options))
+        if files is not None:
+            return files
+    batches = checked_rows(plan, rows, options)
+    return target.engine.write(target.storage, plan.shape, batches, plan.layout)
 
 
 def _is_same(ours: Metadata, theirs: Metadata) -> bool:

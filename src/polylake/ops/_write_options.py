@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import orjson
 
+from polylake._html import ShownAsTable
 from polylake.errors import ValidationError
 from polylake.ops._target import layout_of
 from polylake.schema import physical_path
@@ -115,7 +116,7 @@ class ColumnStatistics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteResult:
+class WriteResult(ShownAsTable):
     """What a write has done."""
 
     version: Version
@@ -148,6 +149,16 @@ class WriteResult:
             if combined is not None:
                 found[".".join(path)] = combined
         return found
+
+    def _shown(self) -> dict[str, object]:
+        return {
+            "version": self.version,
+            "rows": self.rows,
+            "files": len(self.files),
+            "bytes": self.bytes,
+            "removed_files": self.removed_files,
+            "applied": self.applied,
+        }
 
 
 def _combine(files: list[dict[str, Any]], path: Path) -> ColumnStatistics | None:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from polylake.engine import TableShape
-from polylake.engine._rows import infer_schema, to_batches
+from polylake.engine._rows import InferredRows, infer_schema, to_batches
 from polylake.errors import SchemaError, ValidationError
 from polylake.log import (
     TableOptions,
@@ -26,7 +26,16 @@ from polylake.ops._evolve import (
     explain_difference,
     merge_incoming,
 )
-from polylake.schema import MappingMode, StructType, parse_schema, schema_to_json
+from polylake.ops._spark_frames import is_spark_frame, on_this_machine
+from polylake.schema import (
+    MappingMode,
+    StructField,
+    StructType,
+    as_nullable,
+    map_fields,
+    parse_schema,
+    schema_to_json,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
     from polylake.ops._constraints import Check
     from polylake.ops._target import Target
     from polylake.ops._write_options import WriteOptions
+    from polylake.schema import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +92,7 @@ def plan_write(
         UnsupportedFeature: polylake cannot write the table.
     """
     if snapshot is None:
-        inferred = infer_schema(data, variant=options.variant)
+        inferred = _inferred(data, options)
         metadata, protocol = new_table(
             inferred.schema,
             TableOptions(
@@ -109,7 +119,7 @@ def evolve_plan(plan: WritePlan, data: object, options: WriteOptions) -> tuple[W
     """
     if options.schema_mode is None:
         return plan, data
-    inferred = infer_schema(data, variant=options.variant)
+    inferred = _inferred(data, options)
     # Identity columns go on from where this write has brought them.
     current = plan.computed.schema_after(plan.schema)
     if options.schema_mode == "overwrite":
@@ -138,6 +148,7 @@ def fit_rows(plan: WritePlan, data: object) -> Iterator[pa.RecordBatch]:
         SchemaError: a value or a column does not fit; the message says what would help.
         ValidationError: the data is not rows, or a row breaks a constraint.
     """
+    data = on_this_machine(data)
     try:
         if plan.computed:
             batches = plan.computed.fill(_with_defaults(plan.computed, data))
@@ -205,6 +216,25 @@ def _check_features(metadata: Metadata, protocol: Protocol) -> None:
             field="schema_mode",
             features=tuple(missing),
         )
+
+
+def _inferred(data: object, options: WriteOptions) -> InferredRows:
+    """Return the schema of rows that come; Spark's says what it is without being run."""
+    if is_spark_frame(data):
+        return InferredRows(_loose(parse_schema(data.schema.json())), data)
+    return infer_schema(data, variant=options.variant)
+
+
+def _loose(schema: StructType) -> StructType:
+    """Take of a frame's columns what a table has of them: all nullable, and the comments."""
+
+    def plain(_: Path, field: StructField) -> StructField:
+        told = {key: text for key, text in field.metadata.items() if key == "comment"}
+        return replace(field, metadata=told)
+
+    loose = map_fields(as_nullable(schema), plain)
+    assert isinstance(loose, StructType)  # noqa: S101 - as it was before
+    return loose
 
 
 def _with_defaults(computed: ComputedColumns, data: object) -> Iterator[pa.RecordBatch]:

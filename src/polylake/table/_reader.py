@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from polylake._html import ShownAsTable, facts_html
 from polylake.engine import TableShape
 from polylake.engine.local import take_rows
-from polylake.errors import ValidationError
+from polylake.errors import PolylakeError, ValidationError
 from polylake.ops import plan_scan
 from polylake.table._aggregate import aggregate
 from polylake.table._documents import Page, distinct_values, find_documents
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableDetail:
+class TableDetail(ShownAsTable):
     """The facts of a table at a version."""
 
     url: str
@@ -216,6 +217,12 @@ class TableReader(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
+
+    def _repr_html_(self) -> str:
+        try:
+            return self.snapshot()._repr_html_()
+        except PolylakeError as error:
+            return facts_html(repr(self), {"": str(error)})
 
 
 class TableVersion(TableReader):

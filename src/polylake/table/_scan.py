@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from polylake.engine import FILE_COLUMN, ROW_COLUMN, TableShape
+from polylake._html import facts_html
+from polylake.engine import FILE_COLUMN, ROW_COLUMN, FrameKind, TableShape
 from polylake.engine.local import reading, to_arrow, to_batches, to_documents
-from polylake.errors import SchemaError, ValidationError
+from polylake.errors import PolylakeError, SchemaError, ValidationError
 from polylake.log import num_records
 from polylake.ops import ScanPlan, describe_filter, filter_parts, plan_scan
 from polylake.query import EVERYTHING, And, filter_paths, to_polars
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import polars as pl
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from polylake.log import Snapshot
     from polylake.ops import Target
@@ -81,7 +83,7 @@ class Scan:
             StorageError: a file is missing or cannot be read.
         """
         plan = self.plan
-        frame: pl.LazyFrame = self.target.engine.read(
+        frame = self.target.reader.read(
             self.target.storage,
             TableShape.of(self.snapshot),
             plan.files,
@@ -92,6 +94,29 @@ class Scan:
         if self.columns is None:
             return frame
         return frame.select(*self.columns, *([FILE_COLUMN, ROW_COLUMN] if self.positions else ()))
+
+    def to_spark(self) -> DataFrame:
+        """Return a Spark DataFrame of exactly the matching rows, which the cluster reads.
+
+        Raises:
+            ValidationError: there is no Spark session to read them with.
+            FileNotFound: a file is missing.
+        """
+        from polylake.ops.spark import spark_engine  # noqa: PLC0415 - an extra
+
+        plan = self.plan
+        frame = spark_engine(self.target.engine).read(
+            self.target.storage,
+            TableShape.of(self.snapshot),
+            plan.files,
+            columns=self.columns,
+            filter=None if plan.filter == EVERYTHING else plan.filter,
+            positions=self.positions,
+        )
+        if self.columns is None:
+            return frame
+        names = [*self.columns, *([FILE_COLUMN, ROW_COLUMN] if self.positions else ())]
+        return frame.select([f"`{name.replace('`', '``')}`" for name in names])
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table, typed exactly as the table's schema says.
@@ -164,6 +189,8 @@ class Scan:
                 vectors = (file.deletion_vector for file in self.plan.files)
                 deleted = sum(vector.cardinality for vector in vectors if vector is not None)
                 return sum(count or 0 for count in counts) - deleted
+        if self.target.engine.frames is FrameKind.SPARK:
+            return replace(self, positions=False).to_spark().count()
         import polars as pl  # noqa: PLC0415 - slow to import
 
         names = self.snapshot.schema.names
@@ -176,6 +203,21 @@ class Scan:
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", columns={list(self.columns)}"
         return f"Scan({self.snapshot!r}, {self.where!r}{columns})"
+
+    def _repr_html_(self) -> str:
+        try:
+            plan = self.plan
+        except PolylakeError as error:
+            return facts_html(repr(self), {"": str(error)})
+        facts = {
+            "table": f"{self.snapshot.table} at version {self.snapshot.version}",
+            "filter": describe_filter(plan.filter),
+            "columns": ", ".join(self.columns or self.snapshot.schema.names),
+            "files": f"{len(plan.files):,} of {plan.total_files:,}",
+            "size": plan.bytes,
+            "files_that_cannot_match": plan.pruned,
+        }
+        return facts_html("Scan", facts)
 
 
 def collect(scan: Scan, frame: pl.LazyFrame, *, streaming: bool = False) -> pl.DataFrame:

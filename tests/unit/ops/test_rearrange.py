@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.builders import copied
 from tests.unit.ops.changing import Kind, append, make_table, rows_of, some_rows
 from tests.unit.ops.writing import QUICK, data_files
 
@@ -254,23 +255,23 @@ def test_an_interruption_at_any_call_leaves_the_same_rows(
 ) -> None:
     made = iter(range(1_000))
 
-    def prepared() -> Storage:
+    def new_storage() -> Storage:
         folder = str(tmp_path / str(next(made)))
-        storage = MemoryStorage() if place == "memory" else LocalStorage(folder)
-        target = filled(Kind(vectors=True, partition_by=("day",)), storage, files=2)
-        append(target, some_rows(0, 3))
-        delete(target, {"id": 0})
-        return storage
+        return MemoryStorage() if place == "memory" else LocalStorage(folder)
 
     def attempt(storage: Storage) -> CompactMetrics:
         log = DeltaLog(storage, settings=QUICK)
         return run(Target(log, LocalEngine()), verify_integrity=True)
 
-    whole = FaultyStorage(prepared())
+    ready = new_storage()
+    target = filled(Kind(vectors=True, partition_by=("day",)), ready, files=2)
+    append(target, some_rows(0, 3))
+    delete(target, {"id": 0})
+    whole = FaultyStorage(copied(ready, new_storage()))
     attempt(whole)
     expected = [1, 2, 3, 3, 4, 5]
     for nth in range(1, whole.calls + 1):
-        inner = prepared()
+        inner = copied(ready, new_storage())
         with suppress(PolylakeError):
             attempt(FaultyStorage(inner, [Fault(None, nth, kind)]))
         target = Target(DeltaLog(inner), LocalEngine())

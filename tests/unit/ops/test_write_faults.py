@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.builders import copied
 from tests.unit.ops.writing import new_target, read_rows
 
 from polylake.errors import PolylakeError
@@ -89,8 +90,9 @@ def interrupt(
     operation: Callable[[Target], object],
     kind: FaultKind,
 ) -> None:
-    whole = FaultyStorage(new_storage())
-    prepare(whole)
+    ready = new_storage()
+    prepare(ready)
+    whole = FaultyStorage(copied(ready, new_storage()))
     before = state(whole)
     started = whole.calls
     target = new_target(whole)
@@ -99,8 +101,7 @@ def interrupt(
     after = state(whole)
     assert before != after
     for nth in range(1, calls + 1):
-        inner = new_storage()
-        prepare(inner)
+        inner = copied(ready, new_storage())
         try:
             operation(new_target(FaultyStorage(inner, [Fault(None, nth, kind)])))
         except PolylakeError:

@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.builders import copied
 from tests.unit.table.tables import FEED, QUICK, VECTORS
 
 from polylake.errors import PolylakeError
@@ -74,8 +75,9 @@ def interrupt(
     operation: Callable[[DeltaTable], object],
     kind: FaultKind,
 ) -> None:
-    whole = FaultyStorage(new_storage())
-    prepare(whole, properties)
+    prepared = new_storage()
+    prepare(prepared, properties)
+    whole = FaultyStorage(copied(prepared, new_storage()))
     before = state(whole)
     started = whole.calls
     operation(DeltaTable(whole, settings=QUICK))
@@ -83,8 +85,7 @@ def interrupt(
     after = state(whole)
     assert before != after
     for nth in range(1, calls + 1):
-        inner = new_storage()
-        prepare(inner, properties)
+        inner = copied(prepared, new_storage())
         shaky = DeltaTable(FaultyStorage(inner, [Fault(None, nth, kind)]), settings=QUICK)
         try:
             operation(shaky)
