@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 import orjson
 
+from polylake._html import ShownAsTable
 from polylake.cdc._apply_history import history_columns, history_rows
 from polylake.cdc._apply_rows import SOFT_COLUMNS, current_rows, soft_rows
 from polylake.cdc._apply_states import open_records
@@ -69,7 +70,7 @@ class ApplyMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyMetrics:
+class ApplyMetrics(ShownAsTable):
     """What a call did."""
 
     version: int | None = None

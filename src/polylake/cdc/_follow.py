@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Self
 
 from polylake.cdc._apply import origins_of
 from polylake.cdc._follow_batch import ChangeBatch
+from polylake.cdc._follow_inserts import SmallInserts
 from polylake.cdc._follow_position import Position
 from polylake.cdc._follow_rows import regrouped, snapshot_rows
 from polylake.cdc._follow_wait import STOP_CHECK_S, CommitWait
 from polylake.cdc._record import CDCSource
 from polylake.errors import CDCError, LogGap, ValidationError, VersionNotFound
 from polylake.log import LogTail, Metadata, Protocol, Watch, commit_key, from_epoch_ms, gone
-from polylake.ops import commit_changes, feed_schema
-from polylake.schema import to_arrow
+from polylake.ops import commit_changes
 
 if TYPE_CHECKING:
     import threading
@@ -129,6 +129,7 @@ class Follower:
         # Before the log is looked at, so that no commit falls in between.
         self._watch = Watch(target.storage.url)
         self._shape = self._begin(latest)
+        self._inserts = SmallInserts(target.storage, self._shape)
         self._batches = self._run()
 
     @property
@@ -215,12 +216,16 @@ class Follower:
     def _changes(self, commit: TailCommit) -> Iterator[ChangeBatch]:
         version, given = commit.version, self._position.rows
         self._shape = _moved_on(self._shape, commit)
-        _check_enabled(self._shape, version)
+        if self._shape.metadata is not self._inserts.metadata:
+            _check_enabled(self._shape, version)
+            self._inserts = SmallInserts(self._target.storage, self._shape)
         info = commit.info
         note = None if info is None else info.values.get("userMetadata")
         origins = origins_of(note if isinstance(note, str) else None)
         if self._options.skip_origin is None or origins != (self._options.skip_origin,):
-            rows = commit_changes(self._target, self._shape, commit.actions, commit.timestamp_ms)
+            rows = self._inserts.read(commit) or commit_changes(
+                self._target, self._shape, commit.actions, commit.timestamp_ms
+            )
             facts = _Facts(version, from_epoch_ms(commit.timestamp_ms), given, origins=origins)
             yield from self._batched(rows, given, facts)
         self._position = Position(version + 1)
@@ -229,9 +234,10 @@ class Follower:
         self, batches: Iterable[pa.RecordBatch], drop: int, facts: _Facts
     ) -> Iterator[ChangeBatch]:
         """Yield rows as batches, keeping the position up with what was given."""
-        schema = to_arrow(feed_schema(self._shape))
         given = facts.given
-        for rows, is_last in regrouped(batches, schema, drop=drop, rows=self._options.batch_rows):
+        for rows, is_last in regrouped(
+            batches, self._inserts.schema, drop=drop, rows=self._options.batch_rows
+        ):
             is_whole = given == 0 and is_last
             given += rows.num_rows
             self._position = Position(facts.version, given, facts.is_snapshot)

@@ -64,7 +64,7 @@ def snapshot_rows(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
-            frame = target.engine.read(target.storage, TableShape.of(snapshot), [file])
+            frame = target.reader.read(target.storage, TableShape.of(snapshot), [file])
             for part in to_batches(frame, snapshot.schema):
                 yield _as_inserts(part, snapshot, moment_ms)
 
