@@ -15,8 +15,8 @@ READY := .venv/.ready
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## Run examples/quickstart.py
-	$(BIN)/python examples/quickstart.py
+demo: $(READY) java ## A day of orders on Spark: bronze, silver, gold, maintenance
+	$(BIN)/python examples/medallion/run.py build/demo
 
 check: $(READY) ## Format, lint, types, layers, spelling, import
 	$(BIN)/ruff format --check .
@@ -31,14 +31,15 @@ format: $(READY) ## Format the code and fix what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+test: export PYTHONDONTWRITEBYTECODE := # the many processes that tests start share what is compiled
 test: $(READY) ## Every test but interop, in parallel
 	$(BIN)/python -m pytest -n auto -m "not interop" $(ARGS)
 
-interop: $(READY) ## Tests against a real MinIO server, built with Go
-	scripts/with-minio.sh $(BIN)/python -m pytest -m interop $(ARGS)
+interop: $(READY) ## Tests against Delta's Spark connector (by Maven) and MinIO (built with Go)
+	scripts/with-delta.sh scripts/with-minio.sh $(BIN)/python -m pytest -m interop $(ARGS)
 
 bench: $(READY) ## Run every benchmark and write benchmarks/RESULTS.md
-	$(BIN)/python benchmarks/run.py
+	scripts/with-delta.sh $(BIN)/python benchmarks/run.py
 
 docs: $(READY) ## Build the documentation into site/
 	$(BIN)/python scripts/generate_docs.py --check
@@ -53,7 +54,7 @@ lock: $(READY) ## Pin what pyproject.toml asks for; UPGRADE=1 takes the newest o
 java: ## Make sure that Java 17 or newer is here, for Spark
 	scripts/check-java.sh
 
-clean: ## Remove everything that is built, except the MinIO binary in .cache
+clean: ## Remove everything that is built, except what was fetched into .cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build dist site
 
 $(READY): requirements-dev.lock pyproject.toml scripts/install.sh

@@ -119,7 +119,7 @@ def _amount(value: float, unit: str) -> str:
 
 def _facts() -> dict[str, str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    packages = ("polylake", "pyarrow", "polars", "deltalake")
+    packages = ("polylake", "pyarrow", "polars", "deltalake", "pyspark")
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import cdc
+import cli
 import log
 import maintenance
+import spark
 import table
 from measure import write_report
 
 
 def main() -> None:
     sections = []
-    for module in (log, table, maintenance, cdc):
+    for module in (log, table, maintenance, cdc, cli, spark):
         print(f"{module.TITLE} ...", flush=True)
         rows = module.run()
         sections.append((module.TITLE, rows))

@@ -7,29 +7,36 @@ nothing is written: pages that are out of date are named, and the exit status is
 
 import ast
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from polylake import errors, retry
 from polylake.log import FEATURES
-from polylake.maintenance import policy_reference
+from polylake.maintenance import (
+    HealthThresholds,
+    MaintenanceMetrics,
+    policy_reference,
+    to_prometheus,
+)
 from polylake.ops import WriteOptions
 from polylake.query import OPERATORS, Use
 from polylake.query.aggregate import CATALOG, Kind
 from polylake.storage import StorageOptions
 
+ROOT = Path(__file__).parents[1]
 _PART = re.compile(r"(?<=<!-- generated: )(?P<name>[a-z-]+) -->\n.*?(?=<!-- end -->)", re.DOTALL)
 _KINDS = {"s3": "S3", "r2": "R2", "gs": "GCS", "az": "Azure"}
 
 
 def main(*, check: bool) -> int:
     """Rewrite the pages that are out of date, or only look for them, and name them."""
-    root = Path(__file__).parents[1]
     stale = 0
-    for page in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text()
         fresh = regenerate(text)
         if fresh != text:
@@ -37,7 +44,7 @@ def main(*, check: bool) -> int:
             if not check:
                 page.write_text(fresh)
             told = ": out of date, run scripts/generate_docs.py" if check else ""
-            sys.stdout.write(f"{page.relative_to(root)}{told}\n")
+            sys.stdout.write(f"{page.relative_to(ROOT)}{told}\n")
     return 1 if check and stale else 0
 
 
@@ -142,7 +149,60 @@ def error_codes() -> str:
     return _table(("code", "error", "retryable", "meaning"), rows)
 
 
+def metrics() -> str:
+    """Return the table of what ``/metrics`` serves."""
+    page = to_prometheus(MaintenanceMetrics())
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
+    found = re.findall(r"^# HELP (\S+) (.*)$", page, re.MULTILINE)
+    rows = [(f"`{name}`", kinds[name], _markdown(meaning)) for name, meaning in found]
+    return _table(("metric", "kind", "meaning"), rows)
+
+
+def health_thresholds() -> str:
+    """Return the table of the fields of ``HealthThresholds``."""
+    meanings = _THRESHOLD_MEANINGS | _field_docs(HealthThresholds)
+    rows = []
+    for field in fields(HealthThresholds):
+        shown = f"{field.default:,}" if isinstance(field.default, int) else f"{field.default:g}"
+        rows.append((f"`{field.name}`", shown, _markdown(meanings[field.name])))
+    return _table(("threshold", "default", "meaning"), rows)
+
+
+def benchmarks() -> str:
+    """Return what the last run of ``make bench`` measured."""
+    report = json.loads((ROOT / "benchmarks" / "results.json").read_text())
+    facts = ", ".join(f"{name} {value}" for name, value in report["facts"].items())
+    parts = [f"Measured: {facts}."]
+    for title, rows in report["sections"].items():
+        table = _table(
+            ("work", "polylake", "beside it", "ratio", "wanted"), [_benchmark(row) for row in rows]
+        )
+        parts += [f"## {title}", table]
+    return "\n\n".join(parts)
+
+
+def _benchmark(row: dict[str, Any]) -> tuple[str, ...]:
+    note = f" ({row['note']})" if row["note"] else ""
+    wanted = "" if row["target"] is None else f"≤ {row['target']:g}, {row['verdict']}"
+    return (
+        row["work"] + note,
+        _amount(row["ours"], row["unit"]),
+        f"{row['peer']}: {_amount(row['theirs'], row['unit'])}",
+        f"{row['ratio']:.2f}",
+        wanted,
+    )
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit != "s":
+        return f"{value:,.0f} {unit}"
+    return f"{value:.3f} s" if value >= 0.1 else f"{value * 1000:.2f} ms"
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "benchmarks": benchmarks,
+    "health-thresholds": health_thresholds,
+    "metrics": metrics,
     "maintenance-options": lambda: policy_reference().strip(),
     "accumulators": lambda: pipeline(Kind.ACCUMULATOR),
     "error-codes": error_codes,
@@ -172,6 +232,13 @@ _WRITE_MEANINGS = {
     "row_group_rows": "How many rows a row group has at most",
     "bloom_columns": "Columns that get bloom filters",
     "sort_by": "Columns by which the rows of a write are sorted in its files",
+}
+_THRESHOLD_MEANINGS = {
+    "small_share": "The share of all files that they have to be for a warning",
+    "critical_small_files": "So many of them are critical",
+    "critical_commits": "So many of them are critical",
+    "critical_deleted_share": "From this share on it is critical",
+    "critical_expired_share": "From this share on it is critical",
 }
 _KIND_TITLES = {
     Kind.STAGE: "stage",

@@ -56,6 +56,13 @@ def make_add(path: str, **fields: Any) -> Add:
     return Add(path=path, **(defaults | fields))
 
 
+def copied(source: Storage, into: Storage) -> Storage:
+    """Store all that one store holds in another, which is returned."""
+    for info in source.list():
+        into.put(info.key, source.get(info.key))
+    return into
+
+
 def make_vector(number: int = 1) -> DeletionVectorDescriptor:
     """Return the descriptor of a deletion vector, another one for each number."""
     return DeletionVectorDescriptor.from_log(

@@ -32,6 +32,8 @@ def spark_session() -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "OFF",
+        # A session of tests is over before code that was compiled with care has paid for it.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     os.environ["PYSPARK_PYTHON"] = sys.executable
     session = lake_session("polylake tests", master="local[2]", **settings)

@@ -35,6 +35,7 @@ may succeed later, and ``facts`` holds the values the message was made from.
     │   └── LeaseLost                another maintainer has taken over
     ├── IntegrityError               rows written are not the rows read; nothing was committed
     ├── CDCError                     a change record or feed cannot be used
+    ├── PipelineError                Spark failed at a step of a pipeline
     └── ValidationError              bad input, also a ValueError; nothing was written
         └── SchemaError              a schema or a value that does not fit it
 """
@@ -293,6 +294,12 @@ class CDCError(PolylakeError):
     """A change record or a change feed cannot be used as asked."""
 
     code = "cdc"
+
+
+class PipelineError(PolylakeError):
+    """Spark failed at a step of a pipeline; the steps and batches before it are committed."""
+
+    code = "pipeline"
 
 
 class ValidationError(PolylakeError, ValueError):

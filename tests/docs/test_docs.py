@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 from pathlib import Path
 from typing import get_args
@@ -11,10 +12,13 @@ import pytest
 from scripts.generate_docs import regenerate
 from tests.docs.pages import PageError, pages, run_page
 
+import polylake
 from polylake.log import Finding, required_features
+from polylake.maintenance import MaintenanceMetrics, to_prometheus
 from polylake.schema import StructType
 
 ROOT = Path(__file__).parents[2]
+API = sorted((ROOT / "docs" / "api").glob("*.md"))
 PAGES = {str(page.relative_to(ROOT)): page for page in pages(ROOT)}
 
 
@@ -53,6 +57,35 @@ def test_properties_bring_the_features_that_the_page_says() -> None:
     assert rows
     for name, value, feature in rows:
         assert feature in required_features(StructType([]), {name: value})
+
+
+def test_alerts_are_on_metrics_that_there_are() -> None:
+    served = set(re.findall(r"^# TYPE (\S+)", to_prometheus(MaintenanceMetrics()), re.MULTILINE))
+    named = set(re.findall(r"polylake_maintenance_\w+", PAGES["docs/operations.md"].read_text()))
+    assert named == served
+
+
+def test_every_public_package_has_a_page_of_its_own() -> None:
+    public = {"polylake"} | {
+        f"polylake.{module.name}"
+        for module in pkgutil.iter_modules(polylake.__path__)
+        if not module.name.startswith("_") and module.name != "cli"
+    }
+    shown = re.findall(r"^::: (\S+)$", "".join(map(Path.read_text, API)), re.MULTILINE)
+    assert sorted(shown) == sorted(public)
+
+
+def test_every_page_can_be_found_from_the_contents() -> None:
+    listed = set(re.findall(r"\S+\.md$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert listed == {
+        str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")
+    }
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[name].read_text()):
+        assert (PAGES[name].parent / target).exists(), target
 
 
 @pytest.mark.parametrize(

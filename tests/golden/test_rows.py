@@ -49,7 +49,17 @@ def judge() -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    by_row = module.compare
+    # Row by row takes ten seconds for a million; Arrow finds most tables equal at once. Numbers
+    # with a point are left to the judge, to whom 0.0 and -0.0 are not the same.
+    module.compare = lambda got, expected, *rest: (
+        None if is_exact(got.schema) and got.equals(expected) else by_row(got, expected, *rest)
+    )
     return module
+
+
+def is_exact(schema: pa.Schema) -> bool:
+    return not any(word in str(schema) for word in ("float", "double"))
 
 
 @pytest.mark.parametrize(("case", "opened"), list(params()))

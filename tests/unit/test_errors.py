@@ -52,6 +52,7 @@ CODES = {
     "LeaseLost": "concurrency.lease",
     "IntegrityError": "integrity",
     "CDCError": "cdc",
+    "PipelineError": "pipeline",
     "ValidationError": "validation",
     "SchemaError": "validation.schema",
 }

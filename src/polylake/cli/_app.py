@@ -11,10 +11,13 @@ from polylake.cli import (
     _create,
     _daemon,
     _edit,
+    _follow,
     _inspect,
     _layout,
+    _properties,
     _query,
     _recovery,
+    _run,
     _write,
 )
 from polylake.cli._failures import Program
@@ -58,11 +61,14 @@ for _module in (
     _write,
     _query,
     _edit,
+    _properties,
     _inspect,
     _compare,
+    _follow,
     _layout,
     _cleaning,
     _daemon,
+    _run,
     _recovery,
 ):
     _module.register(app)

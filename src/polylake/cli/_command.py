@@ -8,6 +8,7 @@ import typer
 
 from polylake.cli._output import Output
 from polylake.cli._session import Session, parse_storage_options
+from polylake.errors import StorageError
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
@@ -55,7 +56,13 @@ def command(app: typer.Typer, name: str, *, panel: str) -> Callable[[Function], 
             as_json, option = given.pop("as_json"), given.pop("option")
             del given["debug"]  # looked at where errors are told
             session = Session(Output(as_json=as_json), parse_storage_options(option or []))
-            function(session, **given)
+            try:
+                function(session, **given)
+            except StorageError as error:
+                # A store speaks of its keys; whoever typed a table wants to see that.
+                if len(set(session.opened)) == 1 and session.opened[0] not in str(error):
+                    error.add_note(f"in {session.opened[0]}")
+                raise
 
         run.__doc__ = function.__doc__
         run.__signature__ = signature.replace(parameters=own + common)  # type: ignore[attr-defined]  # of functions

@@ -1,6 +1,7 @@
 """Commands that compare versions."""
 # ruff: noqa: PLC0415 - commands load what they need when they run, so that --help is quick
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ from polylake.cli._text import number_of, to_json
 
 if TYPE_CHECKING:
     from polylake.log import Add, Snapshot
+    from polylake.ops import ChangeFeed
+    from polylake.schema import StructType
 
 _PANEL = "Versions"
 _FROM = typer.Argument(metavar="FROM", help="A version, or a time with its zone.")
@@ -80,6 +83,8 @@ def changes(  # noqa: PLR0913 - one parameter for each option
     The table has to record them: delta.enableChangeDataFeed. Both ends are included. With
     --json, one row a line, with _change_type, _commit_version and _commit_timestamp.
     """
+    from polylake.ops import feed_schema
+
     form = choose_format(row_format, output, as_json=session.output.as_json)
     target = session.table(table)
     ends: dict[str, Any] = {f"from_{n}": value for n, value in parse_moment(start).items()}
@@ -89,9 +94,7 @@ def changes(  # noqa: PLR0913 - one parameter for each option
     feed = target.changes(**ends, columns=names)
     rows = Rows(
         tuple(feed.schema.names),
-        lambda: (
-            row for batch in feed.to_batches() for row in batch.to_pylist(maps_as_pydicts="lossy")
-        ),
+        lambda: _documents(feed, feed_schema(target.snapshot())),
         lambda: (feed.schema, feed.to_batches()),
     )
     write_rows(rows, form, output, session.output)
@@ -105,6 +108,15 @@ def changed_files(before: "Snapshot", after: "Snapshot") -> tuple[list["Add"], l
         [add for key, add in now.items() if key not in then],
         [add for key, add in then.items() if key not in now],
     )
+
+
+def _documents(feed: "ChangeFeed", schema: "StructType") -> Iterator[dict[str, Any]]:
+    import polars as pl
+
+    from polylake.engine.local import to_documents
+
+    for batch in feed.to_batches():
+        yield from to_documents(pl.DataFrame(batch), schema)
 
 
 def _facts(

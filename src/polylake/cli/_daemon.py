@@ -72,8 +72,7 @@ def maintain(  # noqa: PLR0913 - one parameter for each option
         _run_once(session, managers)
         return
     with ExitStack() as stack:
-        stop = threading.Event()
-        stack.enter_context(_stopped_by_sigterm(stop))
+        stop = stack.enter_context(stopping_by_sigterm())
         if metrics_port is not None:
             from polylake.cli._metrics_server import serving
 
@@ -83,11 +82,12 @@ def maintain(  # noqa: PLR0913 - one parameter for each option
 
 
 @contextmanager
-def _stopped_by_sigterm(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM end the block in good order, as Ctrl-C does."""
+def stopping_by_sigterm() -> Iterator[threading.Event]:
+    """Yield what SIGTERM sets while the block runs, so that it can end in good order."""
+    stop = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
-        yield
+        yield stop
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -74,7 +74,7 @@ def update(
         plan = _plan(session, target, filter_, "update")
         session.output.result(plan, lambda: session.output.text(plan["plan"]))
         return
-    note_unknown_columns(session, target, filter_)
+    note_unknown_columns(session, target.schema, filter_)
     metrics = target.update(filter_, fit_update(parsed, target.schema))
     session.output.result(
         {"url": target.url, **_fields(metrics)},
@@ -133,7 +133,7 @@ def restore(  # noqa: PLR0913 - one parameter for each option
 def _plan(
     session: Session, table: "DeltaTable", where: dict[str, Any], verb: str
 ) -> dict[str, Any]:
-    note_unknown_columns(session, table, where)
+    note_unknown_columns(session, table.schema, where)
     plan = table.plan(where)
     rows = table.count(where)
     every = "all " if rows and rows == table.count() else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from enum import IntEnum
@@ -108,7 +109,7 @@ def _message(error: Exception) -> str:
         case TableNotFound():
             return f"{error}; `polylake init` or `polylake write` makes one"
         case PolylakeError() | Misuse():
-            text = str(error)
+            text = " ".join([str(error), *getattr(error, "__notes__", ())])
         case typer.Abort():
             return "nothing was done"
         case OSError():
@@ -119,14 +120,32 @@ def _message(error: Exception) -> str:
             if not text:
                 return ""
             command = getattr(getattr(error, "ctx", None), "command_path", "polylake")
-            return f"{text} Try: {command} --help"
+            return f"{text.rstrip('.')}. Try: {command} --help"
+    return in_the_shell(text)
+
+
+def in_the_shell(text: str) -> str:
+    """Say with options and commands what the library says with its own arguments."""
     for python, shell in _IN_THE_SHELL.items():
         text = text.replace(python, shell)
-    return text
+    return _ENABLE.sub(_enable, text)
 
 
-# The library speaks of its own arguments.
+def _enable(found: re.Match[str]) -> str:
+    return " --feature ".join(["polylake set", *re.findall(r"\w+", found["names"])])
+
+
+_ENABLE = re.compile(r"(?:call )?(?:alter\.)?enable_features\(\[(?P<names>[^]]*)\]\)")
 _IN_THE_SHELL = {
+    "alter.set_properties({'delta.enableChangeDataFeed': 'true'})": (
+        "polylake set delta.enableChangeDataFeed=true --feature changeDataFeed"
+    ),
+    "snapshot=True": "--snapshot",
+    "keep='latest' needs order_by": "--keep latest needs --order-by",
+    "target_bytes": "--target-size",
+    "memory_bytes": "--memory",
+    "retention_hours": "--retention-hours",
+    "or pass bucket=": "or pass --option bucket=",
     "schema_mode='merge'": "--schema-mode merge",
     "schema_mode='overwrite'": "--schema-mode overwrite",
     "mode='overwrite'": "--mode overwrite",

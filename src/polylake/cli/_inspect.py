@@ -31,7 +31,8 @@ def show(session: Session, table: Table, *, at: At = None) -> None:
     """Show a table: its columns, properties and size, and who can read it.
 
     With --json: url, version, id, name, description, files, bytes, rows (null if a file has no
-    statistics), schema (as the log has it), partition_columns, properties, protocol, audience.
+    statistics), commits_since_checkpoint, schema (as the log has it), partition_columns,
+    properties, protocol, audience.
     """
     snapshot = _snapshot(session, table, at)
     facts = _facts(snapshot)
@@ -131,6 +132,7 @@ def _facts(snapshot: "Snapshot") -> dict[str, Any]:
         "files": snapshot.totals.num_files,
         "bytes": snapshot.totals.size_bytes,
         "rows": _count_rows(snapshot),
+        "commits_since_checkpoint": snapshot.version - (snapshot.checkpoint_version or 0),
         "schema": orjson.loads(metadata.schema_string),
         "partition_columns": list(snapshot.partition_columns),
         "properties": dict(snapshot.configuration),
@@ -177,6 +179,7 @@ def _show(session: Session, snapshot: "Snapshot", facts: dict[str, Any]) -> None
             "can be read by": facts["audience"]["readers"],
             "can be written by": facts["audience"]["writers"],
             "polylake": facts["audience"]["polylake"],
+            "health": _upkeep(facts),
         }
     )
     output.text("")
@@ -195,6 +198,16 @@ def _show(session: Session, snapshot: "Snapshot", facts: dict[str, Any]) -> None
     if facts["properties"]:
         output.text("")
         output.table(["property", "value"], facts["properties"].items())
+
+
+def _upkeep(facts: dict[str, Any]) -> str:
+    """Return the two figures that tell most of how a table is doing; ``health`` judges them."""
+    since = number_of(facts["commits_since_checkpoint"], "commit")
+    told = f"{since} since the last checkpoint"
+    if facts["files"]:
+        average = format_bytes(facts["bytes"] // facts["files"])
+        told = f"files of {average} on average, {told}"
+    return f"{told}; polylake health says more"
 
 
 def _entry(entry: "CommitEntry") -> dict[str, Any]:

@@ -44,11 +44,12 @@ def parse_json(text: str, name: str) -> Any:  # noqa: ANN401 - any JSON
     """
     import orjson
 
-    source = Path(text[1:]).read_text() if text.startswith("@") else text
+    source = Path(text[1:]).read_bytes() if text.startswith("@") else text.encode()
     try:
         return orjson.loads(source)
     except orjson.JSONDecodeError as error:
-        raise Misuse(f"{name} is not JSON ({error}): {source[:80]}") from error
+        shown = source[:80].decode(errors="replace")
+        raise Misuse(f"{name} is not JSON ({error}): {shown!r}") from error
 
 
 def fit_update(update: dict[str, Any], schema: StructType) -> dict[str, Any]:

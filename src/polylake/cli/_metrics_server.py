@@ -1,4 +1,4 @@
-"""Metrics and health of maintenance over HTTP, for Prometheus and for probes."""
+"""Metrics and health over HTTP, for Prometheus and for probes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from polylake.cli._text import to_json
 from polylake.maintenance import prometheus_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from polylake.maintenance import MaintenanceManager
 
@@ -20,9 +21,28 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _JSON = "application/json"
 
 
+def serving(
+    managers: Mapping[str, MaintenanceManager], host: str, port: int
+) -> AbstractContextManager[str]:
+    """Serve ``/metrics`` and ``/health`` of maintenance while a block runs; yields the address.
+
+    Raises:
+        OSError: the address cannot be had.
+    """
+    return serving_pages(lambda: _metrics(managers), lambda: _health(managers), host, port)
+
+
 @contextmanager
-def serving(managers: Mapping[str, MaintenanceManager], host: str, port: int) -> Iterator[str]:
+def serving_pages(
+    metrics: Callable[[], bytes], health: Callable[[], dict[str, Any]], host: str, port: int
+) -> Iterator[str]:
     """Serve ``/metrics`` and ``/health`` while the block runs; yields the address.
+
+    Args:
+        metrics: gives the page for Prometheus.
+        health: gives a document that says whether all is ``ok``.
+        host: the address to serve at.
+        port: its port; 0 for any that is free.
 
     Raises:
         OSError: the address cannot be had.
@@ -34,9 +54,9 @@ def serving(managers: Mapping[str, MaintenanceManager], host: str, port: int) ->
         def do_GET(self) -> None:
             match self.path.partition("?")[0]:
                 case "/metrics":
-                    self._answer(HTTPStatus.OK, _PROMETHEUS, _metrics(managers))
+                    self._answer(HTTPStatus.OK, _PROMETHEUS, metrics())
                 case "/health":
-                    facts = _health(managers)
+                    facts = health()
                     status = HTTPStatus.OK if facts["ok"] else HTTPStatus.SERVICE_UNAVAILABLE
                     self._answer(status, _JSON, to_json(facts))
                 case _:
@@ -52,7 +72,10 @@ def serving(managers: Mapping[str, MaintenanceManager], host: str, port: int) ->
         def log_message(self, *_: Any) -> None:  # noqa: ANN401 - the signature is the library's
             """Say nothing: each scrape would be a line."""
 
-    server = ThreadingHTTPServer((host, port), Handler)
+    try:
+        server = ThreadingHTTPServer((host, port), Handler)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, name="polylake-metrics", daemon=True)
     thread.start()

@@ -21,4 +21,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and do no
 Columns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B", help="The columns to give.")
 ]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", min=0, help="How many at most.")]
+
+
+def at_most(number: int | None) -> int | None:
+    """Keep a number of rows within what the engine can count: no page has more."""
+    return None if number is None else min(number, 2**32 - 2)
+
+
+Limit = Annotated[
+    int | None,
+    typer.Option("--limit", "-n", min=0, callback=at_most, help="How many at most."),
+]

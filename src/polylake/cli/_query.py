@@ -9,7 +9,7 @@ import typer
 from polylake.cli._command import command
 from polylake.cli._failures import Misuse
 from polylake.cli._json_values import parse_document, parse_json
-from polylake.cli._parameters import At, Columns, Limit, OptionalFilter, Table
+from polylake.cli._parameters import At, Columns, Limit, OptionalFilter, Table, at_most
 from polylake.cli._rows_out import RowFormat, Rows, choose_format, write_rows
 from polylake.cli._session import Session, parse_names
 from polylake.errors import ValidationError
@@ -51,7 +51,9 @@ def query(  # noqa: PLR0913 - one parameter for each option
         str | None, typer.Option(metavar="A,-B", help="Columns to sort by; - for descending.")
     ] = None,
     limit: Limit = None,
-    skip: Annotated[int, typer.Option(min=0, help="How many to leave out first.")] = 0,
+    skip: Annotated[
+        int, typer.Option(min=0, callback=at_most, help="How many to leave out first.")
+    ] = 0,
     sql: Annotated[
         str | None,
         typer.Option(metavar="QUERY", help="SQL on the rows, which it finds as t; by DuckDB."),
@@ -70,7 +72,7 @@ def query(  # noqa: PLR0913 - one parameter for each option
     names = None if columns is None else parse_names(columns)
     if projection is not None and names is not None:
         raise Misuse("--projection and --columns exclude each other")
-    note_unknown_columns(session, found, filter_)
+    note_unknown_columns(session, found.schema, filter_)
     paged = bool(sort or skip or limit is not None or projection is not None)
     if sql is not None:
         if paged:
@@ -79,6 +81,7 @@ def query(  # noqa: PLR0913 - one parameter for each option
     elif paged:
         shown = _projection(found, names, projection)
         keys = _sort_keys(sort)
+        note_unknown_columns(session, found.schema, dict.fromkeys(name for name, _ in keys))
         documents = found.query(filter_, projection=shown, sort=keys, limit=limit, skip=skip)
         typed = None if projection is not None else _typed(found.schema, names)
         rows = _document_rows(documents, typed)
@@ -95,7 +98,7 @@ def explain(session: Session, table: Table, where: OptionalFilter = None, *, at:
     """
     found = session.table_at(table, at)
     filter_ = None if where is None else parse_document(where, "FILTER")
-    note_unknown_columns(session, found, filter_)
+    note_unknown_columns(session, found.schema, filter_)
     scan = found.scan(filter_)
     plan, text = scan.plan, scan.explain()
     facts = {
@@ -119,15 +122,15 @@ def scan_rows(scan: "Scan") -> Rows:
 
 
 def note_unknown_columns(
-    session: Session, table: "TableReader", where: dict[str, Any] | None
+    session: Session, schema: "StructType", where: dict[str, Any] | None
 ) -> None:
-    """Say which columns of a filter the table does not have: they match as missing."""
+    """Say which columns of a filter the rows do not have: they match as missing."""
     if not where:
         return
     from polylake.query import unknown_columns
 
-    for name in unknown_columns(where, table.schema):
-        known = ", ".join(table.schema.names)
+    for name in unknown_columns(where, schema):
+        known = ", ".join(schema.names)
         session.output.note(f"note: there is no column {name!r}, so it is null; there are {known}")
 
 
@@ -177,7 +180,10 @@ def _sort_keys(text: str | None) -> list[tuple[str, int]]:
 
 def _projection(table: "TableReader", names: Sequence[str] | None, projection: str | None) -> Any:  # noqa: ANN401 - any JSON
     if projection is not None:
-        return parse_json(projection, "--projection")
+        shown = parse_json(projection, "--projection")
+        if not isinstance(shown, dict | list):
+            raise Misuse(f"--projection is a JSON object or a list of names, not {projection!r}")
+        return shown
     if names is None:
         return None
     table.scan(columns=names)  # a column that is not there is an error here

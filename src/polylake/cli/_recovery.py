@@ -8,7 +8,7 @@ import typer
 
 from polylake._format import format_bytes
 from polylake.cli._command import command
-from polylake.cli._failures import ExitCode
+from polylake.cli._failures import ExitCode, in_the_shell
 from polylake.cli._parameters import DryRun, Table, Yes
 from polylake.cli._session import Session
 from polylake.cli._text import number_of
@@ -43,7 +43,8 @@ def health(
     from polylake.maintenance import health as examine
 
     report = examine(session.table(table), deep=deep)
-    session.output.result(report.to_dict(), lambda: session.output.text(str(report)))
+    told = in_the_shell(str(report))
+    session.output.result(report.to_dict(), lambda: session.output.text(told))
     if not report.healthy:
         raise typer.Exit(ExitCode.FOUND)
 

@@ -108,7 +108,7 @@ def _frame(
     held = [name for name in names if name in snapshot.schema]
     # Without a column that it has, a version's rows are still as many.
     read = held or [snapshot.schema.names[0]]
-    frame: pl.LazyFrame = target.engine.read(target.storage, shape, files, columns=read)
+    frame = target.reader.read(target.storage, shape, files, columns=read)
     typed = [
         (pl.col(name) if name in held else pl.lit(None))
         .cast(to_polars_type(schema.field(name).type))

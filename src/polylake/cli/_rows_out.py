@@ -113,11 +113,19 @@ def _target(path: str | None) -> Iterator[IO[bytes]]:
         return
     unfinished = Path(f"{path}.{os.getpid()}.part")
     try:
-        with unfinished.open("wb") as file:
+        with _opened(unfinished, path) as file:
             yield file
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _opened(unfinished: Path, path: str) -> IO[bytes]:
+    """Open the file that becomes ``path``, which is the one that users know of."""
+    try:
+        return unfinished.open("wb")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def _write_array(rows: Rows, target: IO[bytes]) -> None:

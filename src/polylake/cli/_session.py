@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -27,6 +27,8 @@ class Session:
 
     output: Output
     storage_options: Mapping[str, Any]
+    opened: list[str] = field(default_factory=list)
+    """The addresses of the stores that were opened."""
 
     def storage(self, location: str) -> Storage:
         """Open the store of a table; nothing is read yet.
@@ -36,7 +38,9 @@ class Session:
         """
         from polylake.storage import open_storage
 
-        return open_storage(location, **self.storage_options)
+        storage = open_storage(location, **self.storage_options)
+        self.opened.append(storage.url)
+        return storage
 
     def log(self, location: str) -> DeltaLog:
         """Open a table's log, which is quicker than the table.

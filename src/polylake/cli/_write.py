@@ -128,6 +128,9 @@ def _tell(
         if not result.applied:
             output.note(f"nothing was written: {table.url} is there already")
             return
+        if not result.files and not result.removed_files:
+            output.note(f"there were no rows; {table.url} stays at version {result.version}")
+            return
         wrote = f"{number_of(result.rows, 'row')} in {number_of(len(result.files), 'file')}"
         output.done(f"wrote {wrote} ({format_bytes(result.bytes)}) as version {result.version}")
 

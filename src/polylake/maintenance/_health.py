@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from polylake._format import format_bytes, format_duration
+from polylake._html import facts_html, grid_html
 from polylake.errors import FileNotFound, LogError, SchemaError, TableNotFound
 from polylake.log import commit_key, diagnose, load_snapshot
 from polylake.maintenance._health_checks import (
@@ -62,6 +63,22 @@ class Health:
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        figures = {
+            "version": self.version,
+            "files": self.file_count,
+            "size": self.total_bytes,
+            "rows": self.rows,
+            "opened_in_ms": self.open_latency_ms,
+        }
+        checks = (
+            (check.severity, check.name, check.why, "" if check.mend is None else check.mend.call)
+            for check in self.checks
+        )
+        return facts_html(f"{self.table}: {self.severity}", figures) + grid_html(
+            ("", "check", "why", "what mends it"), checks
+        )
 
     def _lines(self) -> Iterator[str]:
         if self.version is None or self.file_count is None or self.total_bytes is None:

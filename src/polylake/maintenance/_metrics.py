@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
+from polylake._html import ShownAsTable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,7 +21,7 @@ class Durations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceMetrics:
+class MaintenanceMetrics(ShownAsTable):
     """What one process's maintenance of a table has done since it began."""
 
     compactions_run: int = 0

@@ -224,8 +224,8 @@ def _make_root(path: Path) -> None:
         return
     except FileNotFoundError:
         _make_root(path.parent)
-        _make_root(path)
-        return
+        with suppress(FileExistsError):
+            path.mkdir()  # for good: there are file systems that make no folders
     parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(parent)

@@ -113,3 +113,12 @@ def test_what_cannot_be_compared_is_an_error(tmp_path, arguments, code, complain
     orders(tmp_path / "t")
     command, *others = arguments
     assert complaint in fails(command, tmp_path / "t", *others, code=code)
+
+
+def test_changes_of_variants_are_their_values(tmp_path):
+    DeltaTable(tmp_path / "t").write(
+        [{"a": 1, "b": 2}, {"a": 2, "b": "x"}],
+        variant="auto",
+        properties={"delta.enableChangeDataFeed": "true"},
+    )
+    assert [row["b"] for row in lines_of("changes", tmp_path / "t", "0")] == [2, "x"]

@@ -120,7 +120,7 @@ def test_clean_log_deletes_old_commits(tmp_path):
     [
         (["compact", "--strategy", "best"], 2, "--strategy"),
         (["compact", "--target-size", "large"], 2, "a size such as 128MiB"),
-        (["compact", "--memory", "1"], 1, "memory_bytes"),
+        (["compact", "--memory", "1"], 1, "--memory"),
         (["compact", "--where", "{"], 2, "--where is not JSON"),
         (["compact", "--where", '{"id": 1}'], 1, "partition"),
         (["compact", "--sort-by", "nothing"], 1, "nothing"),
@@ -130,7 +130,7 @@ def test_clean_log_deletes_old_commits(tmp_path):
         (["cluster", "nothing"], 1, "nothing"),
         (["cluster", "id", "--curve", "peano"], 2, "--curve"),
         (["dedupe", "--on", "nothing", "--yes"], 1, "nothing"),
-        (["dedupe", "--keep", "latest", "--yes"], 1, "order_by"),
+        (["dedupe", "--keep", "latest", "--yes"], 1, "--order-by"),
         (["dedupe", "--keep", "some"], 2, "--keep"),
         (["vacuum", "--retention-hours", "0.5", "--yes"], 1, "at least one hour"),
         (["vacuum", "--retention-hours", "soon"], 2, "--retention-hours"),

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.builders import copied
 
 from polylake.errors import ValidationError
 from polylake.log import CommitSettings
@@ -453,11 +454,12 @@ def test_a_policy_as_a_value_is_taken_as_it_is(table: DeltaTable) -> None:
 
 @pytest.mark.parametrize("kind", [FaultKind.FAIL, FaultKind.LAND_THEN_ERROR])
 def test_a_pass_that_is_interrupted_at_any_request_leaves_a_good_table(kind: FaultKind) -> None:
+    ready = MemoryStorage()
+    fill(DeltaTable(ready), 4)
     calls, number = 1, 0
     while number < calls:
         number += 1
-        inner = MemoryStorage()
-        fill(DeltaTable(inner), 4)
+        inner = copied(ready, MemoryStorage())
         storage = FaultyStorage(inner, [Fault(None, number, kind)])
         options = QUICK | {"checkpoint.interval": "3"}
         MaintenanceManager(DeltaTable(storage), options).run_once()
