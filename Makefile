@@ -40,6 +40,7 @@ interop: $(READY) ## Tests against Delta's Spark connector (by Maven) and MinIO 
 
 bench: $(READY) ## Run every benchmark and write benchmarks/RESULTS.md
 	scripts/with-delta.sh $(BIN)/python benchmarks/run.py
+	$(BIN)/python scripts/generate_docs.py
 
 docs: $(READY) ## Build the documentation into site/
 	$(BIN)/python scripts/generate_docs.py --check

@@ -66,6 +66,9 @@ class Lab:
             "spark.driver.memory": "6g",
             "spark.ui.enabled": "false",
             "spark.log.level": "OFF",
+            # As many as this machine can make use of, for both sides.
+            "spark.sql.shuffle.partitions": "8",
+            "spark.databricks.delta.snapshotPartitions": "2",
         }
         if jars:
             settings |= {

@@ -95,6 +95,7 @@ def show_quarantine(aside: DeltaTable) -> None:
                 {"$unwind": "$_failed"},
                 {"$group": {"_id": "$_failed", "rows": {"$sum": 1}}},
                 {"$sort": {"rows": -1}},
+                {"$project": {"_id": 0, "rule": "$_id", "rows": 1}},
             ]
         )
     )
@@ -163,8 +164,8 @@ def show(rows: Iterable[Mapping[str, object]]) -> None:
 def next_steps(folder: Path) -> None:
     print(
         f"""
-Look further, with `export DEMO={folder}` and `.venv/bin/polylake`:
-  polylake run examples/medallion/orders.toml        run it again: there is nothing to do
+Look further (polylake is .venv/bin/polylake):
+  DEMO={folder.absolute()} polylake run examples/medallion/orders.toml
   polylake query {folder}/lake/silver '{{"amount": {{"$gt": 300}}}}' -n 5
   polylake query {folder}/lake/quarantine -n 5 --json
   polylake history {folder}/lake/silver

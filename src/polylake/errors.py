@@ -35,7 +35,7 @@ may succeed later, and ``facts`` holds the values the message was made from.
     │   └── LeaseLost                another maintainer has taken over
     ├── IntegrityError               rows written are not the rows read; nothing was committed
     ├── CDCError                     a change record or feed cannot be used
-    ├── PipelineError                Spark failed at a step of a pipeline
+    ├── PipelineError                a step of a pipeline failed, on Spark or in its function
     └── ValidationError              bad input, also a ValueError; nothing was written
         └── SchemaError              a schema or a value that does not fit it
 """
@@ -297,7 +297,7 @@ class CDCError(PolylakeError):
 
 
 class PipelineError(PolylakeError):
-    """Spark failed at a step of a pipeline; the steps and batches before it are committed."""
+    """A step of a pipeline failed, on Spark or in a function; what was before it is committed."""
 
     code = "pipeline"
 

@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 from scripts.generate_docs import regenerate
 from tests.docs.pages import PageError, pages, run_page
+from tests.spark import spark_session
 
 import polylake
 from polylake.log import Finding, required_features
@@ -34,7 +35,10 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.usefixtures("bare_environment")
 def test_code_does_what_the_page_shows(name: str) -> None:
-    run_page(name, PAGES[name].read_text())
+    text = PAGES[name].read_text()
+    if "lake_session(" in text:
+        spark_session()
+    run_page(name, text)
 
 
 @pytest.mark.parametrize("name", PAGES)

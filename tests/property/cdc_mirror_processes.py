@@ -51,8 +51,9 @@ def write(folder: str, seed: int, parent: Connection) -> None:
     table = DeltaTable(Path(folder, "table"))
     done = table.txn_version("model")
     batches, _ = history(seed)
+    leave = Leave(parent)
     for number in range(0 if done is None else done + 1, BATCHES):
-        wait_for(parent)
+        leave.take()
         apply(table, batches[number], key="id", txn=("model", number))
 
 
@@ -62,8 +63,9 @@ def mirror(folder: str, seed: int, parent: Connection) -> None:
     table, copy = DeltaTable(Path(folder, "table")), DeltaTable(Path(folder, "mirror"))
     start = {"token": place.read_text()} if place.exists() else {"from_version": 1}
     rows = Random(seed).choice([1, 2, 1000])
+    leave = Leave(parent)
     for batch in follow(table, batch_rows=rows, poll_s=(0.005, 0.02), **start):
-        wait_for(parent)
+        leave.take()
         apply(copy, batch.to_arrow(key="id"), key="id", txn=("mirror", batch.number))
         note.write_text(batch.token)
         note.replace(place)
@@ -71,9 +73,18 @@ def mirror(folder: str, seed: int, parent: Connection) -> None:
             return
 
 
-def wait_for(parent: Connection) -> None:
-    parent.recv()
-    parent.send("begun")
+class Leave:
+    """How many batches the parent lets a process begin."""
+
+    def __init__(self, parent: Connection) -> None:
+        self._parent = parent
+        self._left = 0
+
+    def take(self) -> None:
+        while not self._left:
+            self._left = self._parent.recv()
+        self._left -= 1
+        self._parent.send("begun")
 
 
 def _record(key: int, value: str | None, rows: Rows, seq: int) -> CDCRecord:

@@ -55,6 +55,24 @@ METADATA = Metadata(
 
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 _times = st.integers(NOW_MS - 86_400_000, NOW_MS)
+# Made once: to make and check a strategy takes longer than to draw from it.
+_paths = st.lists(st.sampled_from(["a", "b%20c", "day=1/c", "d", "e"]), unique=True)
+_apps = st.lists(st.sampled_from("xy"), unique=True)
+_domains = st.lists(st.sampled_from("pq"), unique=True)
+_days = st.sampled_from(["2024-01-01", "1999-12-31", "", None])
+_sizes = st.integers(0, 2**40)
+_counts = st.integers(0, 1000)
+_digits = st.integers(0, 9)
+_letters = st.text("abc", max_size=3)
+_cardinalities = st.integers(1, 9)
+_booleans = st.booleans()
+_ids = st.none() | st.integers(-(2**63), 2**63 - 1)
+_moments = st.none() | st.just("2024-02-29T23:59:59.123Z")
+_prices = st.none() | st.integers(-(2**50), 2**50).map(lambda n: n / 4)
+_some_text = st.none() | _text
+_tags = st.none() | st.dictionaries(_text, _text, max_size=2)
+_row_ids = st.none() | _digits
+_updated = st.none() | _times
 
 
 @st.composite
@@ -63,17 +81,17 @@ def stats(draw: st.DrawFn) -> str:
 
     def bounds() -> dict[str, object]:
         values = {
-            "id": draw(st.none() | st.integers(-(2**63), 2**63 - 1)),
-            "at": draw(st.none() | st.just("2024-02-29T23:59:59.123Z")),
-            "price": draw(st.none() | st.integers(-(2**50), 2**50).map(lambda n: n / 4)),
+            "id": draw(_ids),
+            "at": draw(_moments),
+            "price": draw(_prices),
         }
-        name = draw(st.none() | _text)
+        name = draw(_some_text)
         nested = {} if name is None else {"who": {"name": name}}
         return {key: value for key, value in values.items() if value is not None} | nested
 
-    count = draw(st.integers(0, 1000))
+    count = draw(_counts)
     content: dict[str, object] = {"numRecords": count}
-    if draw(st.booleans()):
+    if draw(_booleans):
         content |= {"minValues": bounds(), "maxValues": bounds(), "tightBounds": True}
         content["nullCount"] = {"id": 0, "who": {"name": count}}
     return orjson.dumps(content).decode()
@@ -82,29 +100,33 @@ def stats(draw: st.DrawFn) -> str:
 @st.composite
 def vectors(draw: st.DrawFn) -> DeletionVectorDescriptor:
     """Descriptors of deletion vectors, inline or in a file."""
-    inline = draw(st.booleans())
+    inline = draw(_booleans)
     return DeletionVectorDescriptor(
         storage_type=DeletionVectorStorage.INLINE if inline else DeletionVectorStorage.RELATIVE,
-        path_or_inline=draw(st.text("abc", max_size=3)) + "^-aqEH.-t@S}K{vb[*k^",
-        offset=None if inline else draw(st.integers(0, 9)),
+        path_or_inline=draw(_letters) + "^-aqEH.-t@S}K{vb[*k^",
+        offset=None if inline else draw(_digits),
         size_in_bytes=40,
-        cardinality=draw(st.integers(1, 9)),
+        cardinality=draw(_cardinalities),
     )
+
+
+_some_stats = st.none() | stats()
+_some_vector = st.none() | vectors()
 
 
 @st.composite
 def _adds(draw: st.DrawFn, path: str, *, with_features: bool) -> Add:
     return Add(
         path=path,
-        partition_values={"day": draw(st.sampled_from(["2024-01-01", "1999-12-31", "", None]))},
-        size=draw(st.integers(0, 2**40)),
+        partition_values={"day": draw(_days)},
+        size=draw(_sizes),
         modification_time=draw(_times),
-        data_change=draw(st.booleans()),
-        stats=draw(st.none() | stats()),
-        tags=draw(st.none() | st.dictionaries(_text, _text, max_size=2)),
-        deletion_vector=draw(st.none() | vectors()) if with_features else None,
-        base_row_id=draw(st.none() | st.integers(0, 9)) if with_features else None,
-        clustering_provider=draw(st.none() | _text),
+        data_change=draw(_booleans),
+        stats=draw(_some_stats),
+        tags=draw(_tags),
+        deletion_vector=draw(_some_vector) if with_features else None,
+        base_row_id=draw(_row_ids) if with_features else None,
+        clustering_provider=draw(_some_text),
     )
 
 
@@ -124,19 +146,18 @@ def histories(
         commit: list[Action] = [CommitInfo({"operation": "WRITE", "version": number})]
         if number == 0:
             commit += [protocol, metadata]
-        paths = st.sampled_from(["a", "b%20c", "day=1/c", "d", "e"])
-        for path in draw(st.lists(paths, unique=True)):
+        for path in draw(_paths):
             old = live.pop(path, None)
             if old is not None:
                 commit.append(old.to_remove(deletion_timestamp=draw(_times)))
-            if old is None or draw(st.booleans()):
+            if old is None or draw(_booleans):
                 live[path] = draw(_adds(path, with_features=protocol is not PLAIN))
                 commit.append(live[path])
-        for app in draw(st.lists(st.sampled_from("xy"), unique=True)):
-            updated = draw(st.none() | _times)
-            commit.append(Txn(app_id=app, version=draw(st.integers(0, 9)), last_updated=updated))
-        for name in draw(st.lists(st.sampled_from("pq"), unique=True)):
-            removed = draw(st.booleans())
+        for app in draw(_apps):
+            updated = draw(_updated)
+            commit.append(Txn(app_id=app, version=draw(_digits), last_updated=updated))
+        for name in draw(_domains):
+            removed = draw(_booleans)
             commit.append(DomainMetadata(domain=name, configuration=str(number), removed=removed))
         if draw(st.integers(0, 5)) == 0:
             metadata = replace(metadata, description=draw(_text))

@@ -41,13 +41,12 @@ class Worker:
         forks = multiprocessing.get_context("forkserver")
         forks.set_forkserver_preload([act.__module__])
         self._child, theirs = forks.Pipe()
-        self._process = forks.Process(target=act, args=(folder, seed, theirs))
+        self._process = forks.Process(target=act, args=(folder, seed, theirs), daemon=True)
         self._process.start()
         theirs.close()
 
     def allow(self, batches: int) -> None:
-        for _ in range(batches):
-            self._child.send("go")
+        self._child.send(batches)
 
     def kill(self, after_s: float) -> None:
         """Kill it a while after it has begun what it may, or found nothing to begin."""

@@ -15,7 +15,7 @@ from polylake.storage import MemoryStorage
 from polylake.table import DeltaTable
 
 SCHEDULES = 200
-SAMPLE = 30
+SAMPLE = 12
 """Schedules that have to bring up everything between them."""
 
 

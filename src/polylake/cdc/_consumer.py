@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
@@ -11,6 +10,7 @@ from polylake.cdc._cursor import Cursor, next_wanted
 from polylake.cdc._handlers import Handlers, StoppedError
 from polylake.cdc._offsets import MemoryOffsets, TableOffsets, offset_app_id
 from polylake.cdc._record_table import another_committed
+from polylake.cdc._source_watch import SourceWatch
 from polylake.cdc._sources import as_source, is_read_once, nanoseconds
 from polylake.cdc._subscription import RecordFilter, Subscription, handler_name
 from polylake.errors import CDCError, ValidationError
@@ -88,8 +88,9 @@ class CDCConsumer:
         self._options = options or ConsumerOptions()
         self._cursor: Cursor | None = None
         self._committed: int | None = None
-        self._stop = threading.Event()
-        self._handlers = Handlers(group, self._options, self._stop, with_rows=into is not None)
+        self._watch = SourceWatch(self._source)
+        stopped = self._watch.stopped
+        self._handlers = Handlers(group, self._options, stopped, with_rows=into is not None)
 
     @property
     def position(self) -> int | None:
@@ -326,7 +327,7 @@ class CDCConsumer:
 
     def stop(self) -> None:
         """End what runs after the record that is being handled, for good; from any thread."""
-        self._stop.set()
+        self._watch.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -350,7 +351,7 @@ class CDCConsumer:
 
     def _await(self, timeout_s: float | None) -> CDCRecord | None:
         """Return the next record that is wanted, waiting for it; it is not taken yet."""
-        return next_wanted(self._place(), self._options, self._stop, timeout_s)
+        return next_wanted(self._place(), self._options, self._watch, timeout_s)
 
     def _finish(self, transaction: TableTransaction) -> None:
         if self.txn is None or self.txn[1] == self._committed:

@@ -30,7 +30,8 @@ class ConsumerOptions:
     dead_letters: DeadLetters | None = None
     """Where records go that a handler gave up; without it, consumption stops at them."""
     poll_interval_s: float = 0.5
-    """How long to wait before a source that has no more records is asked again."""
+    """How long to wait before a source that has no more records is asked again; a commit that this
+    process makes to a source's table ends the wait."""
     runtime: RetryRuntime = field(default_factory=RetryRuntime)
     """Where the waits between attempts take chance and time from."""
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from polylake.errors import CDCError
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
 
     from polylake.cdc._consumer_options import ConsumerOptions
     from polylake.cdc._record import CDCRecord
+    from polylake.cdc._source_watch import SourceWatch
     from polylake.cdc._sources import RecordSource
 
 
@@ -83,17 +83,17 @@ class Cursor:
 
 
 def next_wanted(
-    cursor: Cursor, options: ConsumerOptions, stop: threading.Event, timeout_s: float | None
+    cursor: Cursor, options: ConsumerOptions, watch: SourceWatch, timeout_s: float | None
 ) -> CDCRecord | None:
     """Return the next record that is wanted, waiting for it; it is not taken yet.
 
-    ``None`` where there was none in time, or ``stop`` is set.
+    ``None`` where there was none in time, or ``watch`` was stopped.
 
     Raises:
         CDCError: the source goes back in its own order.
     """
     until_s = None if timeout_s is None else time.monotonic() + timeout_s
-    while not stop.is_set():
+    while not watch.stopped.is_set():
         record = cursor.peek()
         if record is None:
             pause_s = options.poll_interval_s
@@ -101,7 +101,7 @@ def next_wanted(
                 pause_s = min(pause_s, until_s - time.monotonic())
             if pause_s <= 0:
                 return None
-            stop.wait(pause_s)
+            watch.wait(pause_s)
         elif options.filter.wants(record):
             return record
         else:

@@ -124,7 +124,7 @@ class FeedSource:
             source: what records say of where they come from, or what returns it for a version;
                 the table's name or address unless given.
         """
-        self._table = table
+        self.table = table
         self._key = key
         self._source = source
         self._quiet: tuple[int | None, int] | None = None
@@ -140,9 +140,9 @@ class FeedSource:
         first = 0 if after is None else after + 1
         if self._quiet is not None and self._quiet[0] == after:
             first = self._quiet[1] + 1
-        if first > self._table.refresh().version:
+        if first > self.table.refresh().version:
             return
-        feed = self._table.changes(from_version=first)
+        feed = self.table.changes(from_version=first)
         for record in records_from_feed(
             _rows(feed), key=self._key, source=self._source or self._facts()
         ):
@@ -153,8 +153,8 @@ class FeedSource:
     def before(self, ts: int) -> int | None:
         """Return the last version before a time."""
         moment = _EPOCH + timedelta(microseconds=(ts - 1) // 1000)
-        latest = self._table.refresh().snapshot()
-        storage = self._table.target.storage
+        latest = self.table.refresh().snapshot()
+        storage = self.table.target.storage
         try:
             return version_at(storage, moment, latest_if_after=True, snapshot=latest)
         except TimestampNotFound as error:
@@ -162,8 +162,8 @@ class FeedSource:
             return oldest - 1 if isinstance(oldest, int) and oldest else None
 
     def _facts(self) -> CDCSource:
-        name = self._table.metadata.name
-        return CDCSource(system="delta", collection=name or self._table.url)
+        name = self.table.metadata.name
+        return CDCSource(system="delta", collection=name or self.table.url)
 
 
 def _rows(feed: ChangeFeed) -> Iterator[Mapping[str, Any]]:

@@ -64,10 +64,16 @@ def command(app: typer.Typer, name: str, *, panel: str) -> Callable[[Function], 
                     error.add_note(f"in {session.opened[0]}")
                 raise
 
-        run.__doc__ = function.__doc__
+        run.__doc__ = _unwrapped(function.__doc__ or "")
         run.__signature__ = signature.replace(parameters=own + common)  # type: ignore[attr-defined]  # of functions
         run.__annotations__ = {p.name: p.annotation for p in own + common}
         app.command(name, rich_help_panel=panel)(run)
         return function
 
     return register
+
+
+def _unwrapped(text: str) -> str:
+    """Return text whose paragraphs are a line each, for a terminal to wrap."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -47,7 +47,10 @@ def follow(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     token_file: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Go on where this file says, and keep it up to date."),
+        typer.Option(
+            metavar="FILE",
+            help="Go on where this file says, if it is there, and keep it up to date.",
+        ),
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="FILTER", help="Only rows that match; JSON, or @FILE.")
@@ -69,8 +72,9 @@ def follow(  # noqa: PLR0913 - one parameter for each option
     from polylake.ops import feed_schema
     from polylake.query import parse_filter
 
-    if sum(map(bool, (token, token_file, snapshot or from_version is not None))) > 1:
-        raise Misuse("--token, --token-file, and --from-version or --snapshot exclude each other")
+    if token is not None and (token_file or snapshot or from_version is not None):
+        raise Misuse("--token says where to go on; it goes with nothing else that does")
+    kept = token if token_file is None else _read_token(token_file)
     target = session.table(table)
     filter_ = None if where is None else parse_document(where, "--where")
     schema = feed_schema(target.snapshot())
@@ -81,9 +85,9 @@ def follow(  # noqa: PLR0913 - one parameter for each option
     with stopping_by_sigterm() as stop:
         feed = changes_of(
             target,
-            from_version=from_version,
-            snapshot=snapshot,
-            token=_read_token(token_file) if token_file else token,
+            from_version=from_version if kept is None else None,
+            snapshot=snapshot and kept is None,
+            token=kept,
             timeout_s=timeout,
             stop=stop,
         )
@@ -121,24 +125,27 @@ class _Shown:
 
 def _follow(session: Session, feed: "Follower", shown: _Shown, token_file: str | None) -> None:
     write = _as_json if session.output.as_json or not sys.stdout.isatty() else _for_people
+    # Moves on after the rows are out: whoever is killed in between prints them again next time.
+    reached = feed.token
     try:
         for batch in feed:
             for row in shown.rows(batch):
                 write(row)
             sys.stdout.flush()
-            # After the rows: whoever is killed in between prints them again, and misses none.
+            reached = batch.token
             if token_file is not None:
-                _keep_token(token_file, batch.token)
+                _keep_token(token_file, reached)
+        reached = feed.token  # also past versions without changes
     finally:
         feed.close()
         if token_file is None:
-            session.output.note(f"go on with --token {feed.token}")
+            session.output.note(f"go on with --token {reached}")
         else:
-            _keep_token(token_file, feed.token)
+            _keep_token(token_file, reached)
 
 
 def _as_json(row: dict[str, Any]) -> None:
-    sys.stdout.write(to_json(row).decode() + "\n")
+    sys.stdout.buffer.write(to_json(row) + b"\n")
 
 
 def _for_people(row: dict[str, Any]) -> None:

@@ -26,6 +26,8 @@ class Batch:
     """How many there are, where that is known without reading them."""
     newest_ms: int | None = None
     """When the newest of them came to be, in milliseconds since the epoch."""
+    offset: Offset | None = None
+    """What was read, if that is not what was asked for: files are what they are now."""
 
 
 class Input(Protocol):

@@ -1,4 +1,4 @@
-"""Rows that come after a newer one of their key."""
+"""Rows that come late, or again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HELD = "__polylake_held_"
 def without_late(
     frame: DataFrame, table: DeltaTable, engine: SparkEngine, *, key: Sequence[str], order_by: str
 ) -> DataFrame:
-    """Return the rows of a batch that are not older than what a table has of their key.
+    """Return the rows of a batch that are newer than what a table has of their key.
 
     Of the table, the columns of the key and the order are read.
     """
@@ -40,5 +40,5 @@ def without_late(
     held = held.toDF(*(_HELD + name for name in held.columns))
     same_key = [column(name) == column(_HELD + name) for name in key]
     order, newest = column(order_by), column(_HELD + order_by)
-    is_late = newest.isNotNull() & (order.isNull() | (order < newest))
+    is_late = newest.isNotNull() & (order.isNull() | (order <= newest))
     return frame.join(held, reduce(and_, same_key, is_late), "left_anti")

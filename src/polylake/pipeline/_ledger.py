@@ -52,13 +52,16 @@ class Ledger:
         self._write(replace(self.page, epoch=self.page.epoch + 1, offset=offset, is_done=False))
         return self
 
-    def end(self) -> None:
+    def end(self, offset: Mapping[str, Any] | None = None) -> None:
         """Write down that the batch is in the tables.
+
+        Args:
+            offset: what it consists of, if not of what was written down.
 
         Raises:
             StorageError: the store refused.
         """
-        self._write(replace(self.page, is_done=True))
+        self._write(replace(self.page, offset=offset or self.page.offset, is_done=True))
 
     def _read(self) -> Page | None:
         try:

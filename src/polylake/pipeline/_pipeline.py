@@ -82,7 +82,7 @@ class Pipeline:
             progress: told whenever a step has come further, from the thread of that step.
 
         Raises:
-            PipelineError: Spark failed at a step; the steps before it are done.
+            PipelineError: Spark failed at a step, or a function did; the steps before it are done.
             ValidationError: rows break a rule whose action is ``fail``, or Spark cannot be
                 started.
             PolylakeError: a table cannot be read or written.

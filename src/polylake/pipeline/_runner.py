@@ -65,7 +65,7 @@ class StepRunner:
                 self._work_stream(stop)
             else:
                 self._work_batches(given, stop)
-            if self._is_bounded:
+            if self._is_bounded and not stop.is_set():
                 self.run.maintain()
         self.run.tell(StepState.DONE)
 
@@ -74,10 +74,13 @@ class StepRunner:
         while not stop.is_set():
             page = ledger.page
             if not page.is_done:
-                # Begun before, and ended by a crash: it is made again as it was.
+                # Just begun, or before a crash: then it is made again as it was.
+                read = None
                 if page.epoch > self.run.committed():
-                    self.run.process(given.read(page.offset), page.epoch)
-                ledger.end()
+                    batch = given.read(page.offset)
+                    self.run.process(batch, page.epoch)
+                    read = batch.offset
+                ledger.end(read)
                 continue
             offset = given.next(page.offset or None, whole=self._whole)
             if offset is not None:
@@ -89,7 +92,7 @@ class StepRunner:
         source = self.run.step.source
         assert not isinstance(source, TableSource)  # noqa: S101 - that is an input
         stream = open_stream(self.run.spark, source, whole=self._whole)
-        errors: list[Exception] = []
+        errors: list[PolylakeError | PySparkException] = []
         busy, ending = threading.Lock(), threading.Event()
 
         def take(frame: DataFrame, epoch: int) -> None:
@@ -98,7 +101,7 @@ class StepRunner:
                     raise InterruptedError("the pipeline was told to stop")
                 try:
                     self.run.process_stream(frame, epoch)
-                except Exception as error:
+                except (PolylakeError, PySparkException) as error:
                     # Spark would hand on no more than its text.
                     errors.append(error)
                     raise

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from polylake.errors import ValidationError
+from polylake.errors import PipelineError, ValidationError
 from polylake.pipeline._functions import find_function
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from polylake.pipeline._spec import Transform
 
@@ -21,21 +22,31 @@ def transformed(frame: DataFrame, transforms: Sequence[Transform]) -> DataFrame:
 
     Raises:
         ValidationError: a function gives no DataFrame.
+        PipelineError: a function failed.
         AnalysisException: Spark does not accept a query.
     """
     for transform in transforms:
         if transform.sql is not None:
             frame = _queried(frame, transform.sql)
         elif transform.function is not None:
-            function = transform.function
-            apply = find_function(function) if isinstance(function, str) else function
-            found = apply(frame)
-            if not isinstance(found, DataFrame):
-                raise ValidationError(
-                    f"{function} gives {type(found).__name__}, not a DataFrame", field="function"
-                )
-            frame = found
+            frame = _called(frame, transform.function)
     return frame
+
+
+def _called(frame: DataFrame, function: str | Callable[..., Any]) -> DataFrame:
+    apply = find_function(function) if isinstance(function, str) else function
+    name = function if isinstance(function, str) else getattr(function, "__name__", str(function))
+    try:
+        found = apply(frame)
+    except PySparkException:
+        raise
+    except Exception as error:  # whatever the user's own code raises
+        raise PipelineError(f"{name}: {type(error).__name__}: {error}", function=name) from error
+    if not isinstance(found, DataFrame):
+        raise ValidationError(
+            f"{name} gives {type(found).__name__}, not a DataFrame", field="function"
+        )
+    return found
 
 
 def _queried(frame: DataFrame, sql: str) -> DataFrame:

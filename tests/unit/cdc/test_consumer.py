@@ -391,6 +391,22 @@ class TestRunning:
         assert handled_by(consumer, max_records=10, timeout_s=30) == list(range(1, 11))
         later.join()
 
+    @pytest.mark.parametrize("kind", ["records", "feed"])
+    def test_a_commit_of_this_process_ends_a_wait(self, kind: str) -> None:
+        table = DeltaTable(MemoryStorage())
+        if kind == "feed":
+            DeltaTable.create(table.target.storage, [{"n": 1}], properties=FEED)
+        source = table if kind == "records" else FeedSource(table, key="n")
+        consumer = consumer_of(source, {"poll_interval_s": 600})
+        write = {
+            "records": lambda: RecordTable(table).append(TEN[:1]),
+            "feed": lambda: table.write([{"n": 7}]),
+        }
+        later = threading.Timer(0.1, write[kind])
+        later.start()
+        assert len(consumer.poll(1, timeout_s=60)) == 1
+        later.join()
+
     def test_waiting_ends_with_its_time(self) -> None:
         consumer = consumer_of([], {"poll_interval_s": 60})
         assert consumer.run(timeout_s=0.01) == 0
@@ -404,8 +420,9 @@ class TestRunning:
         assert offsets.load("g", "orders", 0) == 4
         assert consumer.run() == 0
 
-    def test_another_thread_stops_a_consumer_that_waits(self) -> None:
-        consumer = consumer_of(options={"poll_interval_s": 60})
+    @pytest.mark.parametrize("source", [TEN, DeltaTable(MemoryStorage())], ids=["list", "table"])
+    def test_another_thread_stops_a_consumer_that_waits(self, source: Any) -> None:
+        consumer = consumer_of(source, {"poll_interval_s": 60})
         done: list[int] = []
         consumer.subscribe(lambda record: done.append(record.seq))
         thread = threading.Thread(target=consumer.run, kwargs={"timeout_s": None})

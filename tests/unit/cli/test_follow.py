@@ -67,6 +67,22 @@ def test_a_token_file_is_kept_up_to_date(tmp_path, table):
     assert {path.name for path in tmp_path.iterdir()} == {"t", "token"}
 
 
+def test_what_nobody_has_read_is_printed_again(tmp_path):
+    orders(tmp_path / "t", **FEED).write([{"_id": n, "user": "x" * 100} for n in range(5_000)])
+    given = ("follow", tmp_path / "t", "--snapshot", "--timeout", "0")
+    kept = ("--token-file", tmp_path / "token")
+    follower = start(*given, *kept, stdout=PIPE, stderr=PIPE)
+    assert follower.stdout is not None
+    follower.stdout.readline()
+    follower.stdout.close()
+    assert follower.wait(PATIENCE_S) == 141
+    assert follower.stderr is not None
+    assert follower.stderr.read() == b""
+    follower.stderr.close()
+    assert len(lines_of(*given, *kept)) == 5_003
+    assert lines_of(*given, *kept) == []
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_it_waits_for_commits_until_it_is_stopped(tmp_path, table, number, code):
     follower = start("follow", tmp_path / "t", "--from-version", "1", stdout=PIPE, stderr=PIPE)
@@ -101,7 +117,7 @@ def test_a_terminal_gets_signs(tmp_path, table):
     ("options", "code", "complaint"),
     [
         (["--token", "abc"], 1, "no token"),
-        (["--token", "abc", "--snapshot"], 2, "exclude each other"),
+        (["--token", "abc", "--snapshot"], 2, "goes with nothing else"),
         (["--from-version", "9"], 1, "there is no version 9"),
         (["--from-version", "soon"], 2, "should be a valid integer"),
         (["--where", "{"], 2, "--where is not JSON"),

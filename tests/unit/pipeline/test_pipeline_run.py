@@ -156,7 +156,7 @@ def test_a_medallion_is_filled_incrementally_and_exactly_once(tmp_path):
     second = pipeline.run(spark_session(), trigger="once")
     assert second["bronze"].rows_in == 4
     assert any("compaction ran" in entry for entry in second["bronze"].maintenance)
-    assert (second["silver"].inserted, second["silver"].updated) == (1, 2)
+    assert (second["silver"].inserted, second["silver"].updated) == (1, 1)
     check_tables(tmp_path)
 
     before = versions(tmp_path)
@@ -211,10 +211,23 @@ def test_a_rule_that_fails_a_batch_commits_nothing_of_it(tmp_path, stream):
     assert pipeline.journal()[0].outcome == "failed"
 
 
-def test_what_spark_refuses_names_the_step(tmp_path):
+def broken(frame: Any) -> Any:
+    return {}["colour"]
+
+
+@pytest.mark.parametrize(
+    ("transform", "complaint"),
+    [
+        (Transform(sql="SELECT colour FROM input"), r"\[UNRESOLVED_COLUMN.*colour"),
+        (Transform(function=broken), "broken: KeyError: 'colour'"),
+        (Transform(function=type), "type gives type, not a DataFrame"),
+    ],
+    ids=["sql", "function", "result"],
+)
+def test_what_fails_in_a_transform_names_the_step(tmp_path, transform, complaint):
     put(tmp_path / "in", "a", ["1"])
-    spec = one_step(tmp_path, transforms=(Transform(sql="SELECT colour FROM input"),))
-    with pytest.raises(PipelineError, match=r"step 'only': \[UNRESOLVED_COLUMN.*colour"):
+    spec = one_step(tmp_path, transforms=(transform,))
+    with pytest.raises((PipelineError, ValidationError), match=f"step 'only': {complaint}"):
         Pipeline(spec).run(spark_session())
 
 
