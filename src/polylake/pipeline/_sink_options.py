@@ -39,8 +39,8 @@ class SinkOptions:
     key: tuple[str, ...] = ()
     """The columns that tell rows apart, for ``upsert`` and ``cdc``."""
     order_by: str | None = None
-    """With ``upsert``: of the rows of a batch that have one key, that with the greatest value of
-    this column counts. Without it a key may be in a batch once."""
+    """With ``upsert``: only a row with a greater value of this column replaces another, in the
+    batch and in the table. Without it the last batch counts, in which a key may be once."""
     app_id: str | None = None
     """Whose batches these are: a batch of one application counts once. The query's id, unless
     given."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
+import polars as pl
 import pyarrow as pa
+from pyspark.sql import functions as f
 
 from polylake.cdc import ApplyMode, apply
 from polylake.engine import FrameKind
@@ -13,12 +15,12 @@ from polylake.errors import TableExists
 from polylake.log import TableOptions
 from polylake.ops import MergeOptions, create_table
 from polylake.pipeline._cdc_batch import last_records
-from polylake.pipeline._frame_rows import collect_rows, latest_rows
+from polylake.pipeline._frame_rows import collect_rows, latest_rows, quoted
 from polylake.pipeline._sink_options import SinkMode
 from polylake.table import DeltaTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from polylake.pipeline._sink_options import SinkOptions
     from polylake.schema import StructType
@@ -96,12 +98,13 @@ def _upsert(work: EpochWork) -> Effect:
     table = work.table
     if isinstance(work.rows, pa.Table) and table.snapshot().totals.size_bytes <= _SMALL_TABLE:
         table = _here(table)
-    rows = work.rows
+    rows, is_newer = work.rows, None
     if options.order_by is not None:
         rows = latest_rows(rows, options.key, options.order_by)
+        is_newer = _is_newer(table, options.order_by)
     merged = (
         table.merge(rows, on=list(options.key))
-        .when_matched_update()
+        .when_matched_update(condition=is_newer)
         .when_not_matched_insert()
         .execute(
             is_upsert=True,
@@ -120,6 +123,15 @@ def _upsert(work: EpochWork) -> Effect:
         rows_updated=merged.rows_updated,
         rows_deleted=merged.rows_deleted,
     )
+
+
+def _is_newer(table: DeltaTable, order_by: str) -> pl.Expr | Column:
+    """Return the condition that a row of the batch comes after that of the table."""
+    if table.target.engine.frames is FrameKind.SPARK:
+        held, given = f.col(quoted(order_by)), f.col(f"source.{quoted(order_by)}")
+        return held.isNull() | (given > held)
+    there, here = pl.col(order_by), pl.col(f"source.{order_by}")
+    return there.is_null() | (here > there)
 
 
 def _apply(work: EpochWork) -> Effect:

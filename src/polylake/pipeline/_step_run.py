@@ -13,7 +13,6 @@ from pyspark.sql import functions as f
 from polylake.errors import TableNotFound
 from polylake.maintenance import JournalEntry, MaintenanceManager, Outcome
 from polylake.pipeline._expectations import judge
-from polylake.pipeline._late_rows import without_late
 from polylake.pipeline._ledger import Ledger
 from polylake.pipeline._results import BatchResult, StepProgress, StepResult, StepState
 from polylake.pipeline._sink import DeltaSink
@@ -64,7 +63,6 @@ class StepRun:
         self.ledger = Ledger(checkpoints, step.name)
         self.total = StepResult(name=step.name, table=step.sink.table)
         self._last: BatchResult | None = None
-        self._engine = engine
         self._pipeline = spec.name
         self._journal = journal
         self._report = report
@@ -166,7 +164,7 @@ class StepRun:
     def _commit(self, frame: DataFrame, epoch: int) -> BatchResult:
         step = self.step
         if not step.expectations:
-            done = self._sink.commit_epoch(self._in_time(frame), epoch)
+            done = self._sink.commit_epoch(frame, epoch)
             return _result(done, rows=done.rows)
         judged = judge(frame, step.expectations)
         try:
@@ -174,7 +172,7 @@ class StepRun:
             # Before the table: once that has the batch, nothing of it is done again.
             if self._quarantine is not None and judged.by_action[Action.QUARANTINE]:
                 self._quarantine.commit_epoch(judged.quarantined(epoch), epoch)
-            done = self._sink.commit_epoch(self._in_time(judged.good), epoch)
+            done = self._sink.commit_epoch(judged.good, epoch)
         finally:
             judged.close()
         aside = judged.by_action[Action.QUARANTINE] + judged.by_action[Action.DROP]
@@ -185,15 +183,6 @@ class StepRun:
             quarantined=judged.by_action[Action.QUARANTINE],
             warned=judged.by_action[Action.WARN],
             broken=judged.broken,
-        )
-
-    def _in_time(self, frame: DataFrame) -> DataFrame:
-        """Return the rows of a batch that may replace those of the table."""
-        options = self._sink.options
-        if options.order_by is None:
-            return frame
-        return without_late(
-            frame, self._table, self._engine, key=options.key, order_by=options.order_by
         )
 
     def _tell_batch(self, result: BatchResult) -> None:
