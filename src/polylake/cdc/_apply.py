@@ -27,7 +27,7 @@ The sequence numbers of one key come from one source: those of several cannot be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from time import perf_counter
 from typing import TYPE_CHECKING, Literal, assert_never
@@ -185,7 +185,8 @@ def apply(  # noqa: PLR0913 - what to apply, and how
         partition_by=tuple(partition_by),
         properties=properties or {},
     )
-    target = table.target
+    # The records are here, and so they are merged here, whatever engine the table has.
+    target = replace(table.target, engine=table.target.reader)
     snapshot = _current(target)
     if snapshot is not None and _is_recorded(snapshot, txn):
         return ApplyMetrics(applied=False, duration_ms=_since(started))

@@ -12,6 +12,7 @@ import typer
 
 from polylake.cli._command import command
 from polylake.cli._failures import ExitCode
+from polylake.cli._parameters import EngineName, Master
 from polylake.cli._session import Session, parse_pairs
 from polylake.cli._text import plain_text
 
@@ -52,6 +53,8 @@ def maintain(  # noqa: PLR0913 - one parameter for each option
     stop_seconds: Annotated[
         float, typer.Option(min=0, help="How long work may go on after a signal to stop.")
     ] = 30,
+    engine: EngineName = "local",
+    master: Master = None,
 ) -> None:
     """Keep tables compacted, checkpointed, vacuumed and their logs short, until it is stopped.
 
@@ -65,7 +68,7 @@ def maintain(  # noqa: PLR0913 - one parameter for each option
     options = parse_pairs(policy or [], "--set")
     managers: dict[str, MaintenanceManager] = {}
     for location in tables:
-        table = session.table(location)
+        table = session.table(location, engine=engine, master=master)
         table.snapshot()  # what is not there cannot be maintained
         managers[table.url] = MaintenanceManager(table, options)
     if once:

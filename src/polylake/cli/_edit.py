@@ -9,7 +9,7 @@ from polylake._format import format_bytes
 from polylake.cli._command import command
 from polylake.cli._compare import changed_files
 from polylake.cli._json_values import fit_update, parse_document
-from polylake.cli._parameters import DryRun, Filter, Table, Yes
+from polylake.cli._parameters import DryRun, EngineName, Filter, Master, Table, Yes
 from polylake.cli._query import note_unknown_columns
 from polylake.cli._session import Session, parse_moment
 from polylake.cli._text import number_of
@@ -27,15 +27,22 @@ def register(app: typer.Typer) -> None:
     command(app, "restore", panel="Versions")(restore)
 
 
-def delete(
-    session: Session, table: Table, where: Filter, *, dry_run: DryRun = False, yes: Yes = False
+def delete(  # noqa: PLR0913 - one parameter for each option
+    session: Session,
+    table: Table,
+    where: Filter,
+    *,
+    engine: EngineName = "local",
+    master: Master = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
 ) -> None:
     """Delete the rows that a filter matches; '{}' matches all.
 
     With --json: url, version (null if no row matched), rows_deleted, rows_copied, files_added,
     files_removed, vectors_added, duration_ms; for a dry run: url, version, rows, files.
     """
-    target = session.table(table)
+    target = session.table(table, engine=engine, master=master)
     filter_ = parse_document(where, "FILTER")
     plan = _plan(session, target, filter_, "delete")
     if dry_run:
@@ -52,7 +59,7 @@ def delete(
     )
 
 
-def update(
+def update(  # noqa: PLR0913 - one parameter for each option
     session: Session,
     table: Table,
     where: Filter,
@@ -61,6 +68,8 @@ def update(
         typer.Argument(metavar="UPDATE", help="""Such as '{"$set": {"tier": "gold"}}'; @FILE."""),
     ],
     *,
+    engine: EngineName = "local",
+    master: Master = None,
     dry_run: DryRun = False,
 ) -> None:
     """Change the rows that a filter matches, by a MongoDB update.
@@ -68,7 +77,7 @@ def update(
     With --json: url, version (null if no row matched), rows_updated, rows_copied, files_added,
     files_removed, vectors_added, duration_ms; for a dry run: url, version, rows, files.
     """
-    target = session.table(table)
+    target = session.table(table, engine=engine, master=master)
     filter_, parsed = parse_document(where, "FILTER"), parse_document(change, "UPDATE")
     if dry_run:
         plan = _plan(session, target, filter_, "update")

@@ -9,7 +9,7 @@ from polylake._format import format_bytes
 from polylake.cli._command import command
 from polylake.cli._json_values import parse_document
 from polylake.cli._metrics import metrics_facts
-from polylake.cli._parameters import DryRun, Table, Yes
+from polylake.cli._parameters import DryRun, EngineName, Master, Table, Yes
 from polylake.cli._session import Session, parse_names, parse_size
 from polylake.cli._text import number_of
 
@@ -56,6 +56,8 @@ def compact(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     verify: Verify = False,
     memory: Memory = None,
+    engine: EngineName = "local",
+    master: Master = None,
     dry_run: DryRun = False,
 ) -> None:
     """Merge small files into larger ones; the rows stay the same.
@@ -66,7 +68,7 @@ def compact(  # noqa: PLR0913 - one parameter for each option
     from polylake.ops import CompactOptions
     from polylake.ops import compact as merge
 
-    target = session.table(table).target
+    target = session.table(table, engine=engine, master=master).target
     with session.output.progress() as progress:
         options = CompactOptions(
             target_bytes=parse_size(target_size, "--target-size"),
@@ -112,6 +114,8 @@ def cluster(  # noqa: PLR0913 - one parameter for each option
     target_size: TargetSize = None,
     verify: Verify = False,
     memory: Memory = None,
+    engine: EngineName = "local",
+    master: Master = None,
     dry_run: DryRun = False,
 ) -> None:
     """Bring rows together that are near each other in some columns, so that filters read less.
@@ -123,7 +127,7 @@ def cluster(  # noqa: PLR0913 - one parameter for each option
     from polylake.ops import ClusterOptions
     from polylake.ops import cluster as arrange
 
-    target = session.table(table).target
+    target = session.table(table, engine=engine, master=master).target
     with session.output.progress() as progress:
         options = ClusterOptions(
             columns=parse_names(columns),
@@ -173,6 +177,8 @@ def dedupe(  # noqa: PLR0913 - one parameter for each option
         str | None, typer.Option(metavar="FILTER", help="Only rows that match; JSON, or @FILE.")
     ] = None,
     memory: Memory = None,
+    engine: EngineName = "local",
+    master: Master = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
@@ -185,7 +191,7 @@ def dedupe(  # noqa: PLR0913 - one parameter for each option
 
     from polylake.ops import DeduplicateOptions, deduplicate
 
-    target = session.table(table).target
+    target = session.table(table, engine=engine, master=master).target
     options = DeduplicateOptions(
         keys=parse_names(on),
         keep=keep,

@@ -1,6 +1,6 @@
 """Arguments and options that several commands have."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,6 +20,18 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and do nothing.")]
 Columns = Annotated[
     str | None, typer.Option("--columns", metavar="A,B", help="The columns to give.")
+]
+
+
+EngineName = Annotated[
+    Literal["local", "spark"],
+    typer.Option("--engine", help="What works on the rows: this machine, or Spark."),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        help="Where Spark runs, such as local[4] or spark://host:7077.", show_default=False
+    ),
 ]
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from polylake.cli._output import Output
+    from polylake.engine import Engine
     from polylake.log import DeltaLog
     from polylake.storage import Storage
     from polylake.table import DeltaTable, TableReader
@@ -52,15 +53,23 @@ class Session:
 
         return DeltaLog(self.storage(location))
 
-    def table(self, location: str) -> DeltaTable:
-        """Open a table.
+    def table(
+        self, location: str, *, engine: str = "local", master: str | None = None
+    ) -> DeltaTable:
+        """Open a table; with ``engine`` being ``spark``, for Spark to work on.
 
         Raises:
-            ValidationError: the location or an option is not acceptable.
+            ValidationError: the location or an option is not acceptable, or there is no Java.
+            Misuse: ``master`` is given without Spark, or Spark is not installed.
         """
         from polylake.table import DeltaTable
 
-        return DeltaTable(self.storage(location))
+        storage = self.storage(location)
+        if engine == "spark":
+            return DeltaTable(storage, engine=self._spark_engine(master))
+        if master is not None:
+            raise Misuse("--master goes with --engine spark")
+        return DeltaTable(storage)
 
     def table_at(self, location: str, moment: str | None) -> TableReader:
         """Open a table at a version or time, or as it is.
@@ -71,6 +80,19 @@ class Session:
         """
         table = self.table(location)
         return table if moment is None else table.at(**parse_moment(moment))
+
+    def _spark_engine(self, master: str | None) -> Engine[Any]:
+        try:
+            from polylake.pipeline import SparkEngine, lake_session, spark_log
+        except ModuleNotFoundError:
+            raise Misuse("Spark is not installed: pip install 'polylake[spark]'") from None
+        from polylake.storage import StorageOptions
+
+        self.output.note("starting Spark")
+        options = StorageOptions(**self.storage_options)
+        with spark_log():
+            spark = lake_session("polylake", master=master or "local[*]", storage=options)
+        return SparkEngine(spark)
 
     def agree(self, plan: str, *, yes: bool) -> None:
         """Show what is about to happen and ask; with ``yes``, nobody is asked.

@@ -141,7 +141,7 @@ def _apply(work: EpochWork) -> Effect:
             rows = last_records(rows, options.key)
         rows = collect_rows(rows, work.columns)
     applied = apply(
-        _here(work.table),
+        work.table,
         rows,
         key=options.key,
         mode=options.apply_mode,
@@ -151,7 +151,6 @@ def _apply(work: EpochWork) -> Effect:
         partition_by=options.partition_by,
         properties=options.properties,
     )
-    work.table.refresh()
     return Effect(
         version=applied.version,
         applied=applied.applied,

@@ -186,7 +186,7 @@ class DeltaTable(TableUpkeep):
         """Write rows as one version; a table that does not exist begins with it.
 
         Args:
-            data: dicts, Arrow, Polars or pandas data, or an iterator of either.
+            data: dicts, Arrow, Polars or pandas data, an iterator of either, or a Spark DataFrame.
             options: the fields of ``WriteOptions``: ``mode``, ``partition_by``, ``schema_mode``,
                 ``replace_where``, ``txn`` and more.
 

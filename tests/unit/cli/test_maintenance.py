@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, get_args, get_type_hints
 
 import pytest
+from tests.spark import spark_session
 from tests.unit.cli.running import fails, json_of, ok
 
 from polylake import DeltaTable
@@ -155,3 +156,20 @@ def test_a_table_that_is_not_there_cannot_be_maintained(tmp_path, command):
 )
 def test_sizes_are_read_as_people_write_them(text, count):
     assert parse_size(text, "--size") == count
+
+
+def test_spark_does_the_work_where_it_is_asked_to(tmp_path):
+    spark_session()
+    table = many_files(tmp_path / "t")
+    done = json_of("compact", tmp_path / "t", "--engine", "spark")
+    assert (done["files_compacted"], done["files_created"]) == (5, 1)
+    gone = json_of("delete", tmp_path / "t", '{"x": 0}', "--yes", "--engine", "spark")
+    assert gone["rows_deleted"] == 3
+    changed = json_of("update", tmp_path / "t", "{}", '{"$inc": {"x": 1}}', "--engine", "spark")
+    assert changed["rows_updated"] == 7
+    assert table.refresh().distinct("x") == [2]
+
+
+def test_a_master_without_spark_is_refused(tmp_path):
+    many_files(tmp_path / "t")
+    assert "--engine spark" in fails("compact", tmp_path / "t", "--master", "local[2]", code=2)
