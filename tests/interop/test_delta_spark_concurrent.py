@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-ROUNDS = 6
+ROUNDS = 4
 BATCH = 20
 PATIENT = RetryPolicy(max_retries=200, base_delay_s=0.01, max_delay_s=0.2)
 
@@ -41,7 +41,7 @@ def test_writers_of_both_kinds_lose_nothing(tmp_path: Path) -> None:
         running += [processes.submit(by_polylake, tmp_path, writer) for writer in (2, 3)]
         running.append(processes.submit(compact, tmp_path))
         for future in running:
-            future.result(timeout=200)
+            future.result(timeout=280)
 
     kept = list(range(BATCH)) + [
         number

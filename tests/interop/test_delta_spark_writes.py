@@ -45,7 +45,7 @@ TABLES: dict[str, list[str]] = {
             f"'delta.columnMapping.mode' = 'name') AS {NUMBERS}"
         ),
         *CHANGES,
-        "ALTER TABLE {t} RENAME COLUMN text TO `länger, als (es) war`",
+        "ALTER TABLE {t} RENAME COLUMN text TO `länger, (es) war`",
         "ALTER TABLE {t} DROP COLUMN x",
         "ALTER TABLE {t} ADD COLUMN x STRING",
         "INSERT INTO {t} VALUES (1000, 'new', 'text')",

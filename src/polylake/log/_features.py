@@ -151,6 +151,18 @@ def required_features(schema: StructType, configuration: Mapping[str, str]) -> f
     return _with_needs(needed)
 
 
+def creation_features(schema: StructType, configuration: Mapping[str, str]) -> frozenset[str]:
+    """Return the features that a new table of this schema and these properties has to have.
+
+    They include ``invariants`` where a column takes no nulls: Delta's own connector refuses a
+    table that names its features and not this one. Others leave it out, so that it is not asked
+    of tables that exist.
+    """
+    needed = required_features(schema, configuration)
+    fields = (node.field for node in walk(schema) if node.field)
+    return needed if all(field.nullable for field in fields) else needed | {"invariants"}
+
+
 def lowest_protocol(features: Iterable[str]) -> Protocol:
     """Return the lowest protocol that carries the features, so that most clients can follow.
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from polylake.errors import ValidationError
 from polylake.log._actions import Metadata
-from polylake.log._features import lowest_protocol, required_features
+from polylake.log._features import creation_features, lowest_protocol
 from polylake.schema import (
     MappingMode,
     StructType,
@@ -78,7 +78,7 @@ def new_table(
         metadata = with_schema(metadata, without_mapping(schema))
     check_column_names(schema, MappingMode.from_configuration(properties))
     _check_partitions(schema, metadata.partition_columns)
-    needed = required_features(parse_schema(metadata.schema_string), metadata.configuration)
+    needed = creation_features(parse_schema(metadata.schema_string), metadata.configuration)
     return metadata, lowest_protocol(needed | set(options.features))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from polylake.engine import TableShape
 from polylake.errors import SchemaError, ValidationError
-from polylake.log import with_schema
+from polylake.log import supports, with_schema
 from polylake.ops._alter import alter, check_properties
 from polylake.ops._computed import DEFAULT_KEY, GENERATION_KEY, IDENTITY_START
 from polylake.ops._constraints import CONSTRAINT_PREFIX, INVARIANT_KEY
@@ -181,12 +181,19 @@ def set_nullable(target: Target, column: str, *, nullable: bool = True) -> Versi
 
     Raises:
         SchemaError: there is no such column.
-        ValidationError: rows of the table have a null there.
+        ValidationError: rows of the table have a null there, or the table lacks the feature.
         ConcurrencyError: another writer got in between.
     """
     snapshot = target.fresh()
     path = split_path(column)
     if not nullable and snapshot.schema.field(path).nullable:
+        if not supports(snapshot.protocol, "invariants"):
+            raise ValidationError(
+                f"this needs invariants, which {snapshot.table} does not have; "
+                "enable_features(['invariants']) adds it",
+                field="features",
+                features=("invariants",),
+            )
         plan = plan_scan(snapshot, {column: {"$exists": False}})
         engine, storage = target.engine, target.storage
         found = engine.locate(storage, TableShape.of(snapshot), plan.files, plan.filter)

@@ -12,9 +12,9 @@ from polylake.log import (
     MAX_COLUMN_ID,
     TableOptions,
     Transaction,
+    creation_features,
     creation_parameters,
     new_table,
-    required_features,
     table_exists,
     with_features,
 )
@@ -85,7 +85,7 @@ def _replace(
     # Ids are never used twice: files of older versions are read by them.
     last_id = int(current.configuration.get(MAX_COLUMN_ID, "0"))
     metadata, _ = new_table(schema, options, now_ms=now, max_column_id=last_id)
-    needed = required_features(parse_schema(metadata.schema_string), metadata.configuration)
+    needed = creation_features(parse_schema(metadata.schema_string), metadata.configuration)
     upgraded = with_features(current.protocol, needed | set(options.features))
     transaction = Transaction(
         target.storage,

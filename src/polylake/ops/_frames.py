@@ -48,7 +48,10 @@ def arrow_batches(frames: Iterable[pl.DataFrame]) -> Iterator[pa.RecordBatch]:
 
 def from_batches(batches: Iterable[pa.RecordBatch], schema: StructType) -> pl.DataFrame:
     """Return batches that have a table's exact types as one frame."""
-    return pl.DataFrame(pa.Table.from_batches(batches, to_arrow(schema)))
+    exact = to_arrow(schema)
+    # Columns that take no nulls have none; whether the batches say so too is all the same.
+    whole = [pa.RecordBatch.from_arrays(batch.columns, schema=exact) for batch in batches]
+    return pl.DataFrame(pa.Table.from_batches(whole, exact))
 
 
 def fit_rows(frame: pl.DataFrame, schema: StructType) -> pl.DataFrame:
