@@ -10,7 +10,7 @@ ARGS ?=
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help demo check format test interop bench docs lock java clean
+.PHONY: help demo check format test soak interop bench docs lock java clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -32,8 +32,11 @@ format: $(READY) ## Format the code and fix what the linter can
 	$(BIN)/ruff check --fix .
 
 test: export PYTHONDONTWRITEBYTECODE := # the many processes that tests start share what is compiled
-test: $(READY) ## Every test but interop, in parallel
-	$(BIN)/python -m pytest -n auto -m "not interop" $(ARGS)
+test: $(READY) java ## Every test but soak and interop, in parallel
+	$(BIN)/python -m pytest -n auto -m "not interop and not soak" $(ARGS)
+
+soak: $(READY) java ## Kills of Spark drivers, and executors without Python; minutes long
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 interop: $(READY) ## Tests against Delta's Spark connector (by Maven) and MinIO (built with Go)
 	scripts/with-delta.sh scripts/with-minio.sh $(BIN)/python -m pytest -m interop $(ARGS)

@@ -17,7 +17,7 @@ PATIENCE_S = 280
 ROWS = 20_000
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_executors_without_python_read_write_delete_and_compact(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, DRIVER, tmp_path / "table", str(ROWS)],

@@ -105,22 +105,10 @@ class Driver:
         self._words.put("")
 
 
-@pytest.mark.parametrize(
-    ("kills", "records", "files"),
-    [
-        pytest.param(3, 12_000, 12, marks=pytest.mark.slow, id="3 kills"),
-        pytest.param(
-            30,
-            200_000,
-            64,
-            marks=[pytest.mark.interop, pytest.mark.timeout(1_500)],
-            id="30 kills",
-        ),
-    ],
-)
-def test_a_killed_driver_leaves_each_record_exactly_once(
-    tmp_path: Path, kills: int, records: int, files: int
-) -> None:
+@pytest.mark.soak
+@pytest.mark.timeout(1_500)
+def test_a_driver_that_is_killed_30_times_leaves_each_record_exactly_once(tmp_path: Path) -> None:
+    kills, records, files = 30, 200_000, 64
     pytest.importorskip("pyspark", reason="needs pyspark: pip install polylake[spark]")
     rng = Random(kills)
     (tmp_path / "input").mkdir()

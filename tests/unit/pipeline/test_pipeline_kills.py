@@ -27,7 +27,7 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(600)  # three times Java is started, beside whatever else is tested
 def test_a_pipeline_that_is_killed_anywhere_goes_on_without_loss_or_repetition(tmp_path):
     put(tmp_path / "in", "1.json", FIRST_DAY)

@@ -81,7 +81,7 @@ def test_tasks_agree_on_the_names_of_new_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["upsert", "cdc"])
 def test_rows_to_be_merged_wait_for_the_driver(tmp_path: Path, mode: str) -> None:
-    DeltaTable(tmp_path).write([{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}])
+    DeltaTable(tmp_path).write([{"id": 1, "name": "ann"}, {"id": 2, "name": "abe"}])
     if mode == "upsert":
         planned = job(tmp_path, mode="upsert", key="id", orderBy="name")
         new = [batch(id=[2, 3], name=["bea", "cid"]), batch(id=[2], name=["ben"])]
