@@ -68,7 +68,15 @@ def test_only_the_file_that_holds_a_value_is_read(column: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", [{"id": {"$gt": 5}}, {"id": {"$ne": 5}}, {"more": 0.5}, {"id": None}]
+    "where",
+    [
+        {"id": {"$gt": 5}},
+        {"id": {"$ne": 5}},
+        {"more": 0.5},
+        {"id": None},
+        {"nowhere": {"$in": []}},
+    ],
+    ids=["range", "not equal", "a number with a fraction", "null", "no such column"],
 )
 def test_what_a_filter_cannot_tell_is_read(where: dict[str, object]) -> None:
     storage = MemoryStorage()

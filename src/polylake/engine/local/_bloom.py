@@ -94,7 +94,7 @@ def _wanted(part: Filter, shape: TableShape) -> WantedValues | None:
             return None
     kind = _type_at(shape.schema, path)
     fitting = tuple(v for v in values if isinstance(v, (int, str, bytes)) and _fits(v, kind))
-    if len(fitting) != len(values) or path[0] in shape.partition_columns:
+    if kind is None or len(fitting) != len(values) or path[0] in shape.partition_columns:
         return None
     return WantedValues(".".join(physical_path(shape.schema, path, shape.mapping)), fitting)
 
