@@ -41,8 +41,8 @@ soak: $(READY) java ## Kills of Spark drivers, and executors without Python; min
 interop: $(READY) ## Tests against Delta's Spark connector (by Maven) and MinIO (built with Go)
 	scripts/with-delta.sh scripts/with-minio.sh $(BIN)/python -m pytest -m interop $(ARGS)
 
-bench: $(READY) ## Run every benchmark and write benchmarks/RESULTS.md
-	scripts/with-delta.sh $(BIN)/python benchmarks/run.py
+bench: $(READY) java ## Run every benchmark, or ARGS="spark cdc", and write benchmarks/RESULTS.md
+	scripts/with-delta.sh $(BIN)/python benchmarks/run.py $(ARGS)
 	$(BIN)/python scripts/generate_docs.py
 
 docs: $(READY) ## Build the documentation into site/

@@ -7,14 +7,14 @@ import os
 import platform
 import statistics
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
 
 HERE = Path(__file__).parent
 
@@ -73,27 +73,61 @@ def _memory(name: str) -> int:
     return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
 
 
-def write_report(sections: Iterable[tuple[str, list[Row]]]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """What one module measured in one run."""
+
+    rows: list[Row]
+    when: str
+    """When it began, and how busy the machine was then."""
+
+    @classmethod
+    def of(cls, measure: Callable[[], list[Row]]) -> Section:
+        """Measure."""
+        moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        when = f"{moment}, load average {os.getloadavg()[0]:.1f}"
+        return cls(rows=measure(), when=when)
+
+
+def read_report() -> dict[str, Section]:
+    """Return what was measured last, by title."""
+    told = json.loads((HERE / "results.json").read_text())["sections"]
+    names = [field.name for field in fields(Row)]
+    return {
+        title: Section(
+            rows=[Row(**{name: row[name] for name in names}) for row in section["rows"]],
+            when=section["when"],
+        )
+        for title, section in told.items()
+    }
+
+
+def write_report(sections: Mapping[str, Section]) -> None:
     """Write RESULTS.md for people and results.json for programs."""
-    found = list(sections)
     facts = _facts()
     lines = [
         "# Benchmarks",
         "",
-        "Written by `make bench` in one run: medians, both sides timed in turns unless a row says",
-        "otherwise.",
-        "Seconds depend on the machine, ratios much less.",
+        "Written by `make bench`: medians, both sides timed in turns and in one run unless a row",
+        "says otherwise. Seconds depend on the machine, ratios much less.",
         "",
         *(f"- {name}: {value}" for name, value in facts.items()),
     ]
-    for title, rows in found:
-        lines += ["", f"## {title}", "", _HEAD, _RULE, *(_line(row) for row in rows)]
+    for title, section in sections.items():
+        lines += ["", f"## {title}", "", f"Measured {section.when}.", ""]
+        lines += [_HEAD, _RULE, *map(_line, section.rows)]
     (HERE / "RESULTS.md").write_text("\n".join(lines) + "\n")
     data = {
         "facts": facts,
         "sections": {
-            title: [asdict(row) | {"ratio": row.ratio, "verdict": row.verdict} for row in rows]
-            for title, rows in found
+            title: {
+                "when": section.when,
+                "rows": [
+                    asdict(row) | {"ratio": row.ratio, "verdict": row.verdict}
+                    for row in section.rows
+                ],
+            }
+            for title, section in sections.items()
         },
     }
     (HERE / "results.json").write_text(json.dumps(data, indent=1) + "\n")
@@ -121,7 +155,6 @@ def _facts() -> dict[str, str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     packages = ("polylake", "pyarrow", "polars", "deltalake", "pyspark")
     return {
-        "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}",
         "Python": platform.python_version(),
         **{name: version(name) for name in packages},

@@ -172,12 +172,12 @@ def benchmarks() -> str:
     """Return what the last run of ``make bench`` measured."""
     report = json.loads((ROOT / "benchmarks" / "results.json").read_text())
     facts = ", ".join(f"{name} {value}" for name, value in report["facts"].items())
-    parts = [f"Measured: {facts}."]
-    for title, rows in report["sections"].items():
+    parts = [f"On {facts}."]
+    for title, section in report["sections"].items():
         table = _table(
-            ("work", "polylake", "beside it", "ratio", "wanted"), [_benchmark(row) for row in rows]
+            ("work", "polylake", "beside it", "ratio", "wanted"), map(_benchmark, section["rows"])
         )
-        parts += [f"## {title}", table]
+        parts += [f"## {title}", f"Measured {section['when']}.", table]
     return "\n\n".join(parts)
 
 

@@ -199,8 +199,11 @@ def test_the_connector_reads_what_polylake_writes(tmp_path: Path, name: str, eng
     assert [(row["version"], row["operation"]) for row in history] == kept
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("properties", [{}, VECTORS, MAPPING | VECTORS], ids=str)
+@pytest.mark.parametrize(
+    ("properties", "engine"),
+    [({}, "local"), (MAPPING | VECTORS, "local"), ({}, "spark"), (VECTORS, "spark")],
+    ids=["copied-local", "vectors-local", "copied-spark", "vectors-spark"],
+)
 def test_the_connector_reads_the_changes_that_polylake_records(
     tmp_path: Path, properties: dict[str, str], engine: str
 ) -> None:
