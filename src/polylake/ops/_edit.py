@@ -259,7 +259,10 @@ def known_rows(files: Iterable[Add]) -> tuple[int, list[Add]]:
 def predicate_text(where: Mapping[str, object] | Filter | None) -> str:
     """Return a filter as text for the log."""
     if isinstance(where, Mapping):
-        return orjson.dumps(where, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        try:
+            return orjson.dumps(where, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except orjson.JSONEncodeError:
+            return str(where)  # a number of more than 64 bits
     return "{}" if where is None else str(where)
 
 
